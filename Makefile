@@ -1,0 +1,117 @@
+# GNU make 3.81 (macOS) must do. Everything is installed into .venv by pip; nothing is global.
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check
+CPP := $(wildcard cpp/*.cpp cpp/*.hpp)
+
+DEPS := $(VENV)/.deps
+BUILD := $(VENV)/.build
+HERE := $(VENV)/.here
+LINT := $(VENV)/.lint
+SANITIZE := build/sanitize
+
+# Arguments for pytest: make test ARGS="-k certificate"
+ARGS :=
+WORKERS := -n auto --maxprocesses 8 --dist worksteal
+
+# An active virtual environment or a user's pip settings must not leak in.
+unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX
+
+.PHONY: help venv build demo test slow lint format sanitize clean FORCE
+.DELETE_ON_ERROR:
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-16s %s\n", $$1, $$2}'
+	@echo "PYTHON=/path/to/python chooses the interpreter when .venv is made, CXX= the compiler."
+
+venv: $(DEPS) ## create .venv with all build and test requirements
+
+build: $(BUILD) ## compile and install maxmargin into .venv, editable; rebuilds what changed
+
+demo: $(BUILD) ## train on three data sets, with certificates; writes a picture
+	$(PY) examples/demo.py
+
+test: $(BUILD) ## run the tests and doctests, without the slow ones
+	$(PY) -m pytest $(WORKERS) $(ARGS)
+
+slow: $(BUILD) ## run the tests marked slow
+	$(PY) -m pytest -m slow $(WORKERS) $(ARGS)
+
+lint: $(BUILD) $(LINT) ## ruff, mypy --strict, and clang-format if there is one
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy --strict src
+	@if command -v clang-format >/dev/null 2>&1; \
+	then clang-format --dry-run --Werror $(CPP); \
+	else echo "clang-format not found: C++ layout not checked"; fi
+
+format: $(LINT) ## let ruff (and clang-format if there is one) lay out the code
+	$(PY) -m ruff check --fix-only .
+	$(PY) -m ruff format .
+	@if command -v clang-format >/dev/null 2>&1; then clang-format -i $(CPP); fi
+
+clean: ## remove .venv, build directories and caches
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/maxmargin/_core.pyi
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ---- set-up, each step stamped inside .venv -----------------------------------------------------
+
+# A dangling link (the interpreter behind .venv is gone) counts as missing, so it is made again.
+$(PY):
+	@python=$$(sh tools/preflight.sh) && echo "creating $(VENV) with $$python" && \
+	"$$python" -m venv --clear $(VENV)
+
+# Requirements are read from pyproject.toml, not installed through `.[test]`, because
+# --no-build-isolation would reach those of them that must be compiled as well.
+requirements = "import tomllib; t = tomllib.load(open('pyproject.toml', 'rb')); p = t['project']; \
+	x = p['optional-dependencies']; print(*(t['build-system']['requires'] + p['dependencies'] + x['test']), sep='\n')"
+lint_requirements = "import tomllib; t = tomllib.load(open('pyproject.toml', 'rb')); \
+	print(*t['project']['optional-dependencies']['lint'], sep='\n')"
+
+$(DEPS): pyproject.toml | $(PY)
+	@echo "installing build and test requirements into $(VENV)"
+	@$(PY) -c $(requirements) > $@.txt
+	$(PIP) install --quiet -r $@.txt
+	@touch $@
+
+$(LINT): pyproject.toml | $(PY)
+	@$(PY) -c $(lint_requirements) > $@.txt
+	$(PIP) install --quiet -r $@.txt
+	@touch $@
+
+# An editable install points at one directory. If this tree was copied or moved with its .venv, the
+# file changes, and the install is made again instead of testing the other tree.
+$(HERE): FORCE | $(PY)
+	@echo "$(CURDIR)" | cmp -s - $@ || echo "$(CURDIR)" > $@
+
+# Always --no-build-isolation: the build directory in pyproject.toml knows one environment only.
+# Quiet when all is well; shows the compiler's warnings, and everything if it fails. The stamp
+# carries the time of the start, so that a file saved during the build is built next time.
+$(BUILD): $(DEPS) $(HERE) CMakeLists.txt $(CPP)
+	@echo "building maxmargin (log: $@.log)"
+	@touch $@.start
+	@$(PIP) install --verbose --no-build-isolation --no-deps --editable . > $@.log 2>&1 || { cat $@.log; exit 1; }
+	@grep -A 4 "warning:" $@.log || true
+	@mv $@.start $@
+
+# ---- sanitizers (g++ on Linux) --------------------------------------------------------------------
+
+# An environment of its own that borrows the packages of .venv: their directory is on its path, but
+# the .pth file that makes the editable install is not read from there.
+$(SANITIZE)/bin/python: | $(PY)
+	$(PY) -m venv --without-pip $(SANITIZE)
+	$(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))" \
+	  > $$($@ -c "import sysconfig; print(sysconfig.get_path('purelib'))")/borrowed.pth
+
+# detect_leaks=0: the interpreter itself does not free everything. libstdc++ is preloaded so that
+# the sanitizer finds __cxa_throw. --capture=sys leaves its report, written just before it aborts,
+# on the terminal.
+sanitize: $(BUILD) $(SANITIZE)/bin/python ## run the tests under AddressSanitizer and UBSan
+	$(PY) -m pip --python $(SANITIZE)/bin/python install --quiet --no-build-isolation --no-deps \
+	  --config-settings=build-dir=$(SANITIZE)/cmake \
+	  --config-settings=cmake.build-type=RelWithDebInfo \
+	  --config-settings=cmake.define.MAXMARGIN_SANITIZE=ON .
+	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  $(SANITIZE)/bin/python -m pytest --capture=sys tests $(ARGS)

@@ -1,0 +1,258 @@
+// The only file that knows Python: arrays in, arrays out, the GIL dropped around the work.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+
+#include "blas.hpp"
+#include "predict.hpp"
+#include "simd.hpp"
+#include "smo.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Coefficients = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
+using Matrix = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
+
+template <class T>
+using Table = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> view(const nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>& a) {
+    return {a.data(), a.shape(0)};
+}
+template <class T>
+std::vector<T> copy(const nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>& a) {
+    return {a.data(), a.data() + a.shape(0)};
+}
+
+Vector vector_from(std::vector<double> values) {
+    auto* kept = new std::vector<double>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    return Vector(kept->data(), {kept->size()}, owner);
+}
+
+Matrix matrix_from(std::vector<double> values, std::size_t rows, std::size_t columns) {
+    auto* kept = new std::vector<double>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
+    return Matrix(kept->data(), {rows, columns}, owner);
+}
+
+// Rows together with the Python objects whose memory they view.
+struct RowsHandle {
+    mm::Rows rows;
+    std::vector<nb::object> owners;
+};
+
+template <class T>
+RowsHandle dense_rows(const Table<T>& x) {
+    return {mm::Dense<T>{x.data(), static_cast<std::int64_t>(x.shape(0)),
+                         static_cast<std::int64_t>(x.shape(1)), x.stride(0), x.stride(1)},
+            {nb::cast(x)}};
+}
+
+template <class T, class I>
+RowsHandle csr_rows(const Array<T>& values, const Array<I>& indices, const Array<I>& offsets,
+                    std::int64_t d) {
+    return {mm::Csr<T, I>{values.data(), indices.data(), offsets.data(),
+                          static_cast<std::int64_t>(offsets.shape(0)) - 1, d},
+            {nb::cast(values), nb::cast(indices), nb::cast(offsets)}};
+}
+
+using Code = std::vector<std::tuple<std::string, double, double, double>>;
+
+std::shared_ptr<const mm::Program> program_from(const Code& code) {
+    static const char* names[] = {"linear", "poly", "rbf", "laplacian", "sigmoid", "matern",
+                                  "chi2", "intersection", "add", "mul", "scale", "pow"};
+    auto program = std::make_shared<mm::Program>();
+    int depth = 0;
+    for (const auto& [name, a, b, c] : code) {
+        int op = 0;
+        while (op < 12 && name != names[op]) ++op;
+        if (op == 12) throw std::invalid_argument("unknown kernel instruction: " + name);
+        if (op < static_cast<int>(mm::Op::add)) ++depth;
+        if (op == static_cast<int>(mm::Op::add) || op == static_cast<int>(mm::Op::mul)) --depth;
+        if (depth < 1) throw std::invalid_argument("kernel program lacks an operand at: " + name);
+        program->code.push_back({static_cast<mm::Op>(op), a, b, c});
+    }
+    if (depth != 1) throw std::invalid_argument("kernel program must leave one value");
+    return program;
+}
+
+// Indices of all rows when none are named; checked, because C++ reads memory by them.
+std::vector<std::int64_t> chosen_from(const RowsHandle& handle, const nb::object& chosen) {
+    const auto n = mm::height(handle.rows);
+    if (chosen.is_none()) {
+        std::vector<std::int64_t> all(static_cast<std::size_t>(n));
+        std::iota(all.begin(), all.end(), 0);
+        return all;
+    }
+    auto indices = copy(nb::cast<Indices>(chosen));
+    for (const auto i : indices)
+        if (i < 0 || i >= n) throw nb::index_error("row index out of range");
+    return indices;
+}
+
+struct BasisHandle {
+    mm::Basis<double> basis;
+
+    void check(const RowsHandle& z, std::int64_t first, std::int64_t count) const {
+        if (mm::width(z.rows) != basis.width()) throw std::invalid_argument("rows of another width");
+        if (first < 0 || count < 0 || first + count > mm::height(z.rows))
+            throw nb::index_error("rows out of range");
+    }
+
+    Matrix matrix(const RowsHandle& z, std::int64_t first, std::int64_t count, int threads) const {
+        check(z, first, count);
+        std::vector<double> out(static_cast<std::size_t>(count * basis.size()));
+        {
+            nb::gil_scoped_release release;
+            mm::Pool pool(threads);
+            mm::kernel_matrix(basis, z.rows, first, count, out.data(), pool);
+        }
+        return matrix_from(std::move(out), static_cast<std::size_t>(count),
+                           static_cast<std::size_t>(basis.size()));
+    }
+
+    Matrix combine(const RowsHandle& z, std::int64_t first, std::int64_t count,
+                   const Coefficients& coef, int threads) const {
+        check(z, first, count);
+        if (static_cast<std::int64_t>(coef.shape(0)) != basis.size())
+            throw std::invalid_argument("one row of coefficients per basis row");
+        const auto q = static_cast<std::int64_t>(coef.shape(1));
+        std::vector<double> out(static_cast<std::size_t>(count * q), 0.0);
+        {
+            nb::gil_scoped_release release;
+            mm::Pool pool(threads);
+            mm::combine(basis, z.rows, first, count, coef.data(), q, out.data(), pool);
+        }
+        return matrix_from(std::move(out), static_cast<std::size_t>(count), static_cast<std::size_t>(q));
+    }
+};
+
+mm::Quadratic quadratic_from(const Doubles& s, const Doubles& l, const Doubles& u, const Doubles& D,
+                             const Indices& row, const Indices& group, const Doubles& m,
+                             const Doubles& diagonal) {
+    mm::Quadratic q{copy(s), copy(l), copy(u), copy(D), copy(row), copy(group), copy(m), copy(diagonal)};
+    const auto groups = static_cast<std::int64_t>(q.m.size());
+    const auto n = q.s.size();
+    if (q.l.size() != n || q.u.size() != n || q.D.size() != n || q.row.size() != n || q.group.size() != n)
+        throw std::invalid_argument("one s, l, u, D, row and group per variable");
+    for (std::size_t k = 0; k < n; ++k)
+        if (q.row[k] < 0 || q.row[k] >= static_cast<std::int64_t>(q.diagonal.size()) ||
+            q.group[k] < (groups > 0 ? 0 : -1) || q.group[k] >= groups)
+            throw nb::index_error("row or group out of range");
+    return q;
+}
+
+std::int64_t capi(const nb::dict& table, const char* name) {
+    const nb::object capsule = table[name];
+    void* pointer = PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()));
+    if (!pointer) throw nb::python_error();
+    return reinterpret_cast<std::int64_t>(pointer);
+}
+
+// At first use, not at import: the stub generator imports this module where SciPy may be missing.
+void load_blas() {
+    if (mm::blas::dgemm) return;
+    const nb::dict table = nb::module_::import_("scipy.linalg.cython_blas").attr("__pyx_capi__");
+    mm::blas::sgemm = reinterpret_cast<mm::blas::Gemm<float>>(capi(table, "sgemm"));
+    mm::blas::dgemm = reinterpret_cast<mm::blas::Gemm<double>>(capi(table, "dgemm"));
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    m.doc() = "The C++ core of maxmargin: rows, kernels, Gram rows and SMO.";
+
+    m.def("instruction_set", [] {
+        static const char* names[] = {"baseline", "avx2", "avx512"};
+        return std::string(names[static_cast<int>(mm::isa())]);
+    });
+
+    nb::class_<RowsHandle>(m, "Rows")
+        .def_static("dense", &dense_rows<float>, "x"_a.noconvert())
+        .def_static("dense", &dense_rows<double>, "x"_a.noconvert())
+        .def_static("csr", &csr_rows<float, std::int32_t>, "values"_a.noconvert(), "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
+        .def_static("csr", &csr_rows<float, std::int64_t>, "values"_a.noconvert(), "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
+        .def_static("csr", &csr_rows<double, std::int32_t>, "values"_a.noconvert(), "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
+        .def_static("csr", &csr_rows<double, std::int64_t>, "values"_a.noconvert(), "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
+        .def_prop_ro("shape", [](const RowsHandle& h) { return std::pair(mm::height(h.rows), mm::width(h.rows)); })
+        .def("squared_radius", [](const RowsHandle& h) { return mm::squared_radius(h.rows); },
+             nb::call_guard<nb::gil_scoped_release>())
+        .def("diagonal", [](const RowsHandle& h, const Code& code) {
+            return vector_from(mm::diagonal(h.rows, *program_from(code)));
+        }, "program"_a);
+
+    nb::class_<BasisHandle>(m, "Basis")
+        .def("__init__", [](BasisHandle* self, const RowsHandle& rows, const nb::object& chosen, const Code& code) {
+            load_blas();
+            new (self) BasisHandle{mm::Basis<double>(rows.rows, chosen_from(rows, chosen), program_from(code))};
+        }, "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
+        .def("matrix", &BasisHandle::matrix, "z"_a, "first"_a, "count"_a, "threads"_a)
+        .def("combine", &BasisHandle::combine, "z"_a, "first"_a, "count"_a, "coef"_a, "threads"_a);
+
+    nb::enum_<mm::Outcome>(m, "Outcome")
+        .value("running", mm::Outcome::running)
+        .value("converged", mm::Outcome::converged)
+        .value("stalled", mm::Outcome::stalled)
+        .value("unbounded", mm::Outcome::unbounded);
+
+    nb::class_<mm::Smo>(m, "Smo")
+        .def("__init__", [](mm::Smo* self, const RowsHandle& rows, const nb::object& code, const Doubles& s,
+                            const Doubles& l, const Doubles& u, const Doubles& D, const Indices& row,
+                            const Indices& group, const Doubles& m, const Doubles& diagonal,
+                            const Doubles& beta, const Doubles& kbeta, double tol, bool shrinking,
+                            bool single_rows, bool single_products, std::int64_t cache_bytes) {
+            load_blas();
+            mm::Source source{rows.rows, code.is_none() ? nullptr : program_from(nb::cast<Code>(code)), single_products};
+            auto q = quadratic_from(s, l, u, D, row, group, m, diagonal);
+            if (beta.shape(0) != q.s.size() || kbeta.shape(0) != q.diagonal.size() ||
+                static_cast<std::int64_t>(q.diagonal.size()) != mm::height(rows.rows))
+                throw std::invalid_argument("beta per variable, diagonal and kbeta per row");
+            nb::gil_scoped_release release;
+            new (self) mm::Smo(std::move(source), std::move(q), copy(beta), view(kbeta), tol, shrinking, single_rows, cache_bytes);
+        }, "rows"_a, "program"_a.none(), "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
+           "diagonal"_a, "beta"_a, "kbeta"_a, nb::kw_only(), "tol"_a, "shrinking"_a, "single_rows"_a,
+           "single_products"_a, "cache_bytes"_a, nb::keep_alive<1, 2>())
+        .def("step", &mm::Smo::step, "iterations"_a, "seconds"_a, "threads"_a, nb::call_guard<nb::gil_scoped_release>())
+        .def("refresh", [](mm::Smo& self, const Doubles& kbeta) {
+            nb::gil_scoped_release release;
+            self.refresh(view(kbeta));
+        }, "kbeta"_a)
+        .def("estimated_gap", &mm::Smo::estimated_gap)
+        .def_prop_ro("gained", &mm::Smo::gained)
+        .def("rebalance", &mm::Smo::rebalance)
+        .def("violation", &mm::Smo::violation)
+        .def("rescale", &mm::Smo::rescale, "factor"_a)
+        .def_rw("tol", &mm::Smo::tol)
+        .def_prop_ro("beta", [](const mm::Smo& self) {
+            return vector_from(std::vector<double>(self.beta().begin(), self.beta().end()));
+        }, nb::rv_policy::move)
+        .def_prop_ro("iterations", &mm::Smo::iterations)
+        .def_prop_ro("active", &mm::Smo::active)
+        .def_prop_ro("ray", &mm::Smo::ray)
+        .def_prop_ro("counters", [](const mm::Smo& self) {
+            const auto c = self.counters();
+            nb::dict out;
+            out["rows_computed"] = c.rows_computed;
+            out["rows_cached"] = c.rows_cached;
+            out["seconds_kernel"] = c.seconds_kernel;
+            return out;
+        });
+}

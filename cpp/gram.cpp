@@ -1,0 +1,172 @@
+#include "gram.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#include "simd.hpp"
+
+namespace mm {
+
+namespace {
+
+constexpr std::int64_t strip = 1024;  // columns per task
+constexpr std::int64_t worth_threads = 1 << 20;  // multiplications in a block that repay waking a thread
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+template <class S>
+RowCache<S>::RowCache(Source source, std::int64_t bytes)
+    : source_(std::move(source)), bytes_(bytes), slot_(static_cast<std::size_t>(height(source_.rows)), -1) {}
+
+template <class S>
+void RowCache<S>::reset(std::vector<std::int64_t> columns) {
+    columns_ = std::move(columns);
+    if (source_.program) {
+        if (source_.single_products)
+            single_.emplace(source_.rows, columns_, source_.program);
+        else
+            double_.emplace(source_.rows, columns_, source_.program);
+    }
+    std::ranges::fill(slot_, -1);
+    used_ = 0;
+    oldest_ = newest_ = -1;
+    size_up();
+}
+
+// How many rows of the present length fit the budget; never fewer than four, never more than exist.
+template <class S>
+void RowCache<S>::size_up() {
+    const auto length = std::max<std::int64_t>(static_cast<std::int64_t>(columns_.size()), 1);
+    const auto fitting = bytes_ / (length * static_cast<std::int64_t>(sizeof(S)));
+    capacity_ = std::clamp<std::int64_t>(fitting, 4, std::max<std::int64_t>(height(source_.rows), 4));
+    if (capacity_ * length > reserved_) {
+        reserved_ = capacity_ * length;
+        auto grown = std::make_unique_for_overwrite<S[]>(static_cast<std::size_t>(reserved_));
+        std::copy_n(store_.get(), used_ * length, grown.get());
+        store_ = std::move(grown);
+    }
+    owner_.resize(static_cast<std::size_t>(capacity_), -1);
+    older_.resize(static_cast<std::size_t>(capacity_), -1);
+    newer_.resize(static_cast<std::size_t>(capacity_), -1);
+}
+
+template <class S>
+void RowCache<S>::keep(std::span<const std::int64_t> positions) {
+    const auto before = static_cast<std::int64_t>(columns_.size());
+    const auto after = static_cast<std::int64_t>(positions.size());
+    for (std::int64_t slot = 0; slot < used_; ++slot) {  // targets never overtake sources
+        const S* from = store_.get() + slot * before;
+        S* to = store_.get() + slot * after;
+        for (std::int64_t k = 0; k < after; ++k) to[k] = from[positions[k]];
+    }
+    for (std::int64_t k = 0; k < after; ++k) columns_[k] = columns_[positions[k]];
+    columns_.resize(static_cast<std::size_t>(after));
+    if (single_) single_->keep(positions);
+    if (double_) double_->keep(positions);
+    size_up();
+}
+
+template <class S>
+void RowCache<S>::unlink(std::int64_t slot) {
+    const auto older = older_[slot], newer = newer_[slot];
+    (older >= 0 ? newer_[older] : oldest_) = newer;
+    (newer >= 0 ? older_[newer] : newest_) = older;
+}
+
+template <class S>
+void RowCache<S>::touch(std::int64_t slot) {
+    older_[slot] = newest_;
+    newer_[slot] = -1;
+    (newest_ >= 0 ? newer_[newest_] : oldest_) = slot;
+    newest_ = slot;
+}
+
+template <class S>
+std::int64_t RowCache<S>::take_slot() {
+    if (used_ < capacity_) return used_++;
+    const auto slot = oldest_;
+    unlink(slot);
+    slot_[owner_[slot]] = -1;
+    return slot;
+}
+
+template <class S>
+const S* RowCache<S>::row(std::int64_t id) {
+    const auto slot = slot_[id];
+    unlink(slot);
+    touch(slot);
+    return store_.get() + slot * static_cast<std::int64_t>(columns_.size());
+}
+
+template <class S>
+void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
+    std::vector<std::int64_t> missing;
+    std::vector<S*> out;
+    for (const auto id : ids)
+        if (slot_[id] >= 0) {
+            ++counters.rows_cached;
+            row(id);  // young enough not to be evicted below
+        } else {
+            missing.push_back(id);
+        }
+    if (missing.empty()) return;
+    for (const auto id : missing) {
+        const auto slot = take_slot();
+        slot_[id] = slot;
+        owner_[slot] = id;
+        touch(slot);
+        out.push_back(store_.get() + slot * static_cast<std::int64_t>(columns_.size()));
+    }
+    const double start = now();
+    compute(missing, out, pool);
+    counters.rows_computed += static_cast<std::int64_t>(missing.size());
+    counters.seconds_kernel += now() - start;
+}
+
+template <class S>
+void RowCache<S>::compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool) {
+    if (single_) return tiles(*single_, ids, out, pool);
+    if (double_) return tiles(*double_, ids, out, pool);
+    std::vector<S> whole(static_cast<std::size_t>(width(source_.rows)));
+    for (std::size_t r = 0; r < ids.size(); ++r) {
+        scatter(source_.rows, ids[r], {}, whole.data());
+        for (std::size_t k = 0; k < columns_.size(); ++k) out[r][k] = whole[columns_[k]];
+    }
+}
+
+template <class S>
+template <class P>
+void RowCache<S>::tiles(const Basis<P>& basis, std::span<const std::int64_t> ids,
+                        std::span<S* const> out, Pool& pool) {
+    Block<P> block;
+    block.fill(source_.rows, ids, basis.centre(), basis.program().uses_distance());
+    const auto length = basis.size();
+    // OpenBLAS has fast kernels for products of at most 1200 cells, so a strip is cut into such tiles.
+    const auto width = std::max<std::int64_t>(64, strip / block.m);
+    const auto task = [&](std::int64_t index, int) {
+        thread_local Workspace<P> workspace;
+        thread_local std::vector<P> values;
+        values.resize(static_cast<std::size_t>(block.m * width));
+        const auto end = std::min((index + 1) * strip, length);
+        for (auto first = index * strip; first < end; first += width) {
+            const auto count = std::min(width, end - first);
+            basis.tile(block, first, count, values.data(), workspace);
+            for (std::int64_t r = 0; r < block.m; ++r)
+                std::copy_n(values.data() + r * count, count, out[r] + first);
+        }
+    };
+    const auto tasks = (length + strip - 1) / strip;
+    if (block.m * length * basis.width() >= worth_threads)
+        pool.run(tasks, task);
+    else
+        for (std::int64_t index = 0; index < tasks; ++index) task(index, 0);
+}
+
+template class RowCache<float>;
+template class RowCache<double>;
+
+}  // namespace mm

@@ -1,0 +1,98 @@
+// Threads that live only during one call, so fork, joblib and notebooks are safe. Work is cut into
+// tasks whose shape never depends on the number of threads: results are bitwise the same for any.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace mm {
+
+class Pool {
+  public:
+    explicit Pool(int threads) : threads_(threads < 1 ? 1 : threads) {}
+    Pool(const Pool&) = delete;
+    Pool& operator=(const Pool&) = delete;
+
+    ~Pool() {
+        {
+            std::lock_guard lock(mutex_);
+            quit_ = true;
+        }
+        wake_.notify_all();
+        for (auto& worker : workers_) worker.join();
+    }
+
+    int threads() const { return threads_; }
+
+    // Calls task(index, worker) for every index in [0, tasks); the caller works too, as worker 0.
+    void run(std::int64_t tasks, const std::function<void(std::int64_t, int)>& task) {
+        if (threads_ == 1 || tasks <= 1) {
+            for (std::int64_t index = 0; index < tasks; ++index) task(index, 0);
+            return;
+        }
+        start();
+        {
+            std::lock_guard lock(mutex_);
+            task_ = &task;
+            tasks_ = tasks;
+            next_.store(0);
+            busy_ = static_cast<int>(workers_.size());
+            ++round_;
+        }
+        wake_.notify_all();
+        work(0);
+        std::unique_lock lock(mutex_);
+        idle_.wait(lock, [this] { return busy_ == 0; });
+        if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    }
+
+  private:
+    void start() {
+        for (int id = static_cast<int>(workers_.size()) + 1; id < threads_; ++id)
+            workers_.emplace_back([this, id, seen = round_]() mutable { loop(id, seen); });
+    }
+
+    void loop(int id, std::int64_t seen) {
+        for (;;) {
+            {
+                std::unique_lock lock(mutex_);
+                wake_.wait(lock, [&] { return quit_ || round_ != seen; });
+                if (quit_) return;
+                seen = round_;
+            }
+            work(id);
+            std::lock_guard lock(mutex_);
+            if (--busy_ == 0) idle_.notify_one();
+        }
+    }
+
+    void work(int id) {
+        try {
+            for (auto index = next_++; index < tasks_; index = next_++) (*task_)(index, id);
+        } catch (...) {
+            std::lock_guard lock(mutex_);
+            if (!error_) error_ = std::current_exception();
+            next_.store(tasks_);
+        }
+    }
+
+    int threads_;
+    std::vector<std::thread> workers_;
+    std::mutex mutex_;
+    std::condition_variable wake_, idle_;
+    const std::function<void(std::int64_t, int)>* task_ = nullptr;
+    std::int64_t tasks_ = 0, round_ = 0;
+    std::atomic<std::int64_t> next_{0};
+    int busy_ = 0;
+    bool quit_ = false;
+    std::exception_ptr error_;
+};
+
+}  // namespace mm

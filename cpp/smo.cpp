@@ -1,0 +1,485 @@
+#include "smo.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "simd.hpp"
+
+namespace mm {
+
+namespace {
+
+constexpr double inf = std::numeric_limits<double>::infinity();
+constexpr std::int64_t likely_rows = 7;
+constexpr double eps = std::numeric_limits<double>::epsilon();
+
+double now() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+template <class V>
+struct Best {
+    V value;
+    std::int64_t index;
+};
+
+// The largest value(k), k in [0, n), and its lowest index; -1 if all are -inf. Maxima of blocks are
+// taken in 16 lanes, then the winning block is read once more for the place.
+template <class V, class Value>
+MM_INLINE Best<V> best_of(std::int64_t n, const Value& value) {
+    constexpr std::int64_t lanes = 16, block = 512;
+    constexpr V lowest = -std::numeric_limits<V>::infinity();
+    Best<V> best{lowest, -1};
+    std::int64_t winner = -1;
+    for (std::int64_t start = 0; start < n; start += block) {
+        const std::int64_t end = std::min(n, start + block);
+        V lane[lanes];
+        for (std::int64_t t = 0; t < lanes; ++t) lane[t] = lowest;
+        std::int64_t k = start;
+        for (; k + lanes <= end; k += lanes)
+            for (std::int64_t t = 0; t < lanes; ++t) {
+                const V v = value(k + t);
+                lane[t] = v > lane[t] ? v : lane[t];
+            }
+        V top = lowest;
+        for (std::int64_t t = 0; t < lanes; ++t) top = lane[t] > top ? lane[t] : top;
+        for (; k < end; ++k) {
+            const V v = value(k);
+            top = v > top ? v : top;
+        }
+        if (top > best.value) {
+            best.value = top;
+            winner = start;
+        }
+    }
+    if (winner < 0) return best;
+    V top = lowest;
+    for (std::int64_t k = winner; k < std::min(n, winner + block); ++k)
+        if (const V v = value(k); v > top) {
+            top = v;
+            best.index = k;
+        }
+    return best;
+}
+
+// Runs f with K beta per slot: F itself where slots lie on consecutive positions, else a lookup.
+template <class F>
+auto with_lookup(bool aligned, const double* values, const std::int64_t* position, F&& f) {
+    if (aligned) {
+        const double* shifted = values + *position;
+        return f([shifted](std::int64_t k) MM_LAMBDA { return shifted[k]; },
+                 [first = *position](std::int64_t k) MM_LAMBDA { return first + k; });
+    }
+    return f([=](std::int64_t k) MM_LAMBDA { return values[position[k]]; },
+             [=](std::int64_t k) MM_LAMBDA { return position[k]; });
+}
+
+}  // namespace
+
+Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
+         double tolerance, bool shrinking, bool single_rows, std::int64_t cache_bytes)
+    : tol(tolerance),
+      problem_(std::move(problem)),
+      beta_(std::move(beta)),
+      shrinking_(shrinking),
+      cache_(single_rows ? std::variant<RowCache<float>, RowCache<double>>(
+                               std::in_place_type<RowCache<float>>, std::move(source), cache_bytes)
+                         : std::variant<RowCache<float>, RowCache<double>>(
+                               std::in_place_type<RowCache<double>>, std::move(source), cache_bytes)),
+      all_F_(kbeta.begin(), kbeta.end()) {
+    const auto& p = problem_;
+    for (std::int64_t k = 0; k < static_cast<std::int64_t>(p.s.size()); ++k)
+        if (p.l[k] < p.u[k]) order_.push_back(k);
+    std::ranges::sort(order_, [&](auto a, auto b) {
+        return std::tuple(p.group[a], p.row[a], a) < std::tuple(p.group[b], p.row[b], b);
+    });
+    lay_out(std::vector<char>(p.diagonal.size(), 1));
+    std::visit([&](auto& cache) { cache.reset(row_at_); }, cache_);
+    until_shrink_ = std::min<std::int64_t>(active(), 1000);
+}
+
+// Slots and positions of the rows in play, from order_ and all_F_.
+void Smo::lay_out(const std::vector<char>& in_play) {
+    std::vector<std::int64_t> position_of(in_play.size(), -1);
+    row_at_.clear();
+    position_.clear();
+    variables_.clear();
+    curvature_.clear();
+    group_slots_.clear();
+    aligned_ = true;
+    const auto count = static_cast<std::int64_t>(order_.size());
+    for (std::int64_t a = 0, b; a < count; a = b) {
+        const auto group = problem_.group[order_[a]], row = problem_.row[order_[a]];
+        for (b = a + 1; b < count && problem_.group[order_[b]] == group && problem_.row[order_[b]] == row;) ++b;
+        const auto slot = static_cast<std::int64_t>(position_.size());
+        const auto groups = std::max<std::int64_t>(group, 0);
+        while (static_cast<std::int64_t>(group_slots_.size()) <= groups) group_slots_.push_back({slot, slot});
+        if (!in_play[row]) continue;
+        if (position_of[row] < 0) {
+            position_of[row] = active();
+            row_at_.push_back(row);
+        }
+        if (slot > group_slots_.back().first && position_of[row] != position_.back() + 1) aligned_ = false;
+        position_.push_back(position_of[row]);
+        variables_.push_back({a, b});
+        curvature_.push_back(problem_.diagonal[row] + problem_.D[order_[a]]);
+        group_slots_.back().last = slot + 1;
+    }
+    F_.resize(row_at_.size());
+    for (std::size_t p = 0; p < row_at_.size(); ++p) F_[p] = all_F_[row_at_[p]];
+    up_.resize(position_.size());
+    down_.resize(position_.size());
+    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot) set_candidates(slot);
+    all_in_play_ = std::ranges::all_of(in_play, [](char c) { return c != 0; });
+}
+
+double Smo::candidate(std::int64_t k) const { return problem_.s[k] - problem_.D[k] * beta_[k]; }
+
+void Smo::set_candidates(std::int64_t slot) {
+    up_[slot] = -inf;
+    down_[slot] = inf;
+    for (auto a = variables_[slot].first; a < variables_[slot].last; ++a) {
+        const auto k = order_[a];
+        if (beta_[k] < problem_.u[k]) up_[slot] = std::max(up_[slot], candidate(k));
+        if (beta_[k] > problem_.l[k]) down_[slot] = std::min(down_[slot], candidate(k));
+    }
+}
+
+std::int64_t Smo::best_variable(std::int64_t slot, bool up) const {
+    const double wanted = up ? up_[slot] : down_[slot];
+    for (auto a = variables_[slot].first; a < variables_[slot].last; ++a) {
+        const auto k = order_[a];
+        const bool movable = up ? beta_[k] < problem_.u[k] : beta_[k] > problem_.l[k];
+        if (movable && candidate(k) == wanted) return k;
+    }
+    return -1;
+}
+
+// Per group the variable that most wants to rise, and the bound of those that may fall; the group in
+// which the two lie furthest apart.
+Smo::Choice Smo::most_violating() const {
+    Choice chosen{-1, -1, -inf, inf};
+    for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
+        const auto [first, last] = slots_of(g);
+        if (first == last) continue;
+        const double *up = up_.data() + first, *down = down_.data() + first;
+        const auto n = last - first;
+        const auto [high, low] =
+            with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto) {
+                return simd([&]() MM_LAMBDA {
+                    const auto highest = best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
+                    const auto lowest = best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
+                    return std::pair(highest, lowest);
+                });
+            });
+        if (high.index < 0 || low.index < 0) continue;
+        if (high.value + low.value > chosen.high - chosen.low)
+            chosen = {g, first + high.index, high.value, -low.value};
+    }
+    return chosen;
+}
+
+// Fan, Chen & Lin 2005, WSS2: the partner with the largest decrease (difference)^2 / curvature.
+template <class S>
+std::int64_t Smo::second_order(const S* row, const Choice& choice) const {
+    const auto [first, last] = slots_of(choice.group);
+    const double *down = down_.data() + first, *curvature = curvature_.data() + first;
+    const double own = curvature_[choice.up], high = choice.high;
+    const double scale = 1.0 / (choice.high - choice.low);  // keeps the squares within float
+    // Below this share of K_ii + K_jj the curvature is rounding as soon as the difference is.
+    constexpr double least = 1e-7;
+    const auto partner = with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto at) {
+        return simd([&]() MM_LAMBDA {
+            return best_of<S>(last - first, [&](std::int64_t k) MM_LAMBDA {
+                const double difference = (high - down[k] + F(k)) * scale;
+                const S sum = static_cast<S>(own + curvature[k]);
+                const S flat = sum * static_cast<S>(least);
+                const S eta = sum - 2 * row[at(k)];
+                const S d = static_cast<S>(difference);
+                const S score = d * d / (eta > flat ? eta : flat);
+                return d > 0 ? score : -std::numeric_limits<S>::infinity();
+            });
+        });
+    });
+    return partner.index < 0 ? -1 : first + partner.index;
+}
+
+// The row of a slot. A missing one is computed in one block with rows that are likely wanted next:
+// the strongest candidates of the same kind, one from each stretch of the group.
+template <class S>
+const S* Smo::row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, bool up, Pool& pool) {
+    const auto id = row_at_[position_[slot]];
+    if (cache.has(id)) {
+        ++cache.counters.rows_cached;
+        return cache.row(id);
+    }
+    std::vector<std::int64_t> block{id};
+    const auto [first, last] = slots_of(group);
+    const auto stretches = std::min<std::int64_t>({likely_rows, cache.capacity() / 4, (last - first) / 64});
+    for (std::int64_t q = 0; q < stretches; ++q) {
+        const auto from = first + (last - first) * q / stretches, to = first + (last - first) * (q + 1) / stretches;
+        const double* limit = (up ? up_ : down_).data() + from;
+        const auto best = with_lookup(aligned_, F_.data(), position_.data() + from, [&](auto F, auto) {
+            return simd([&]() MM_LAMBDA {
+                return best_of<double>(to - from, [&](std::int64_t k) MM_LAMBDA {
+                    return up ? limit[k] - F(k) : F(k) - limit[k];
+                });
+            });
+        });
+        if (best.index < 0) continue;
+        const auto other = row_at_[position_[from + best.index]];
+        if (other != id && !cache.has(other)) block.push_back(other);
+    }
+    cache.fetch(block, pool);
+    return cache.row(id);
+}
+
+template <class S>
+void Smo::add_rows(const S* a, double da, const S* b, double db) {
+    double* F = F_.data();
+    const auto n = active();
+    simd([&]() MM_LAMBDA {
+        for (std::int64_t p = 0; p < n; ++p)
+            F[p] += da * static_cast<double>(a[p]) + db * static_cast<double>(b[p]);
+    });
+}
+
+// One step of SMO: move t from the variable that may fall to the one that should rise.
+template <class S>
+Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
+    const auto choice = most_violating();
+    if (choice.up < 0 || choice.high - choice.low <= tol) return Outcome::converged;
+    const auto i = choice.up;
+    const S* row_i = row_of(cache, i, choice.group, true, pool);
+    const double own = down_[i];
+    if (variables_[i].last - variables_[i].first == 1) down_[i] = inf;  // no step from itself to itself
+    const auto j = second_order(row_i, choice);
+    down_[i] = own;
+    if (j < 0) return Outcome::converged;
+    const auto a = best_variable(i, true), b = best_variable(j, false);
+    const double sum = curvature_[i] + curvature_[j];
+    const double eta = sum - 2.0 * static_cast<double>(row_i[position_[j]]);
+    const double rise = choice.high - (down_[j] - F_[position_[j]]);
+    const double room_a = problem_.u[a] - beta_[a], room_b = beta_[b] - problem_.l[b];
+    const bool flat = eta <= 8 * eps * std::abs(sum);  // or concave: the step ends at a bound
+    const double t = std::min({flat ? inf : rise / eta, room_a, room_b});
+    if (t == inf) {
+        ray_ = {a, b};
+        return Outcome::unbounded;
+    }
+    const double old_a = beta_[a], old_b = beta_[b];
+    beta_[a] = t == room_a ? problem_.u[a] : old_a + t;
+    beta_[b] = t == room_b ? problem_.l[b] : old_b - t;
+    const double da = beta_[a] - old_a, db = beta_[b] - old_b;
+    if (da == 0 && db == 0) return Outcome::stalled;
+    gained_ += t * (rise - 0.5 * eta * t);
+    const S* row_j = row_of(cache, j, choice.group, false, pool);
+    row_i = cache.row(row_at_[position_[i]]);
+    add_rows(row_i, da, row_j, db);
+    set_candidates(i);
+    set_candidates(j);
+    return Outcome::running;
+}
+
+// Without a group a variable moves alone, to its own optimum within its bounds.
+template <class S>
+Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
+    const auto n = static_cast<std::int64_t>(position_.size());
+    const double *up = up_.data(), *down = down_.data(), *curvature = curvature_.data();
+    const auto [worst, best] = with_lookup(aligned_, F_.data(), position_.data(), [&](auto F, auto) {
+        const auto wish = [&](std::int64_t k) MM_LAMBDA {
+            const double rise = up[k] - F(k), fall = F(k) - down[k];
+            return rise > fall ? rise : fall;
+        };
+        return simd([&]() MM_LAMBDA {
+            const auto largest = best_of<double>(n, wish);
+            const auto gain = best_of<double>(n, [&](std::int64_t k) MM_LAMBDA {
+                const double v = wish(k), c = curvature[k] > 1e-300 ? curvature[k] : 1e-300;
+                return v > 0 ? v * (v / c) : -inf;
+            });
+            return std::pair(largest, gain);
+        });
+    });
+    if (worst.index < 0 || worst.value <= tol) return Outcome::converged;
+    const auto slot = best.index;
+    const double F = F_[position_[slot]];
+    const bool rising = up_[slot] - F > F - down_[slot];
+    const auto k = best_variable(slot, rising);
+    const double wish = rising ? up_[slot] - F : F - down_[slot];
+    const double room = rising ? problem_.u[k] - beta_[k] : beta_[k] - problem_.l[k];
+    const double t = std::min(curvature_[slot] > 0 ? wish / curvature_[slot] : inf, room);
+    if (t == inf) {
+        ray_ = {k, k};
+        return Outcome::unbounded;
+    }
+    const double old = beta_[k];
+    beta_[k] = rising ? (t == room ? problem_.u[k] : old + t) : (t == room ? problem_.l[k] : old - t);
+    if (beta_[k] == old) return Outcome::stalled;
+    gained_ += t * (wish - 0.5 * curvature_[slot] * t);
+    const S* row = row_of(cache, slot, 0, rising, pool);
+    add_rows(row, beta_[k] - old, row, 0.0);
+    set_candidates(slot);
+    return Outcome::running;
+}
+
+// Now and then: did the steps since the last look lower the objective by more than its rounding?
+// And is the gradient, which drifts with every step, young enough?
+bool Smo::progressing() {
+    if (++since_refresh_ > std::max<std::int64_t>(1000000, 100 * active())) return false;
+    if (++since_mark_ < std::max<std::int64_t>(10000, 4 * active())) return true;
+    double scale = 0;
+    for (const auto k : order_) scale += std::abs(problem_.s[k] * beta_[k]);
+    const bool enough = gained_ - marked_ > eps * scale;
+    since_mark_ = 0;
+    marked_ = gained_;
+    return enough;
+}
+
+template <class S>
+Outcome Smo::loop(RowCache<S>& cache, std::int64_t iterations, double seconds, Pool& pool) {
+    const double deadline = now() + seconds;
+    for (std::int64_t done = 0; done < iterations; ++done) {
+        if (shrinking_ && --until_shrink_ <= 0) {
+            shrink();
+            until_shrink_ = std::min<std::int64_t>(active(), 1000);
+        }
+        const auto outcome = groups() > 0 ? pair_step(cache, pool) : single_step(cache, pool);
+        if (outcome != Outcome::running) return outcome;
+        ++iterations_;
+        if (!progressing()) return Outcome::stalled;
+        if ((active() > 1000 || done % 16 == 0) && now() > deadline) break;
+    }
+    return Outcome::running;
+}
+
+Outcome Smo::step(std::int64_t iterations, double seconds, int threads) {
+    Pool pool(threads);
+    return std::visit([&](auto& cache) { return loop(cache, iterations, seconds, pool); }, cache_);
+}
+
+// A slot can be set aside when neither of its moves can belong to a violating pair.
+bool Smo::settled(std::int64_t slot, double high, double low) const {
+    const double F = F_[position_[slot]];
+    return up_[slot] - F < low && down_[slot] - F > high;
+}
+
+void Smo::shrink() {
+    std::vector<char> wanted(row_at_.size(), 0);
+    for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
+        double high = -inf, low = inf;
+        const auto [first, last] = slots_of(g);
+        for (auto k = first; k < last; ++k) {
+            high = std::max(high, up_[k] - F_[position_[k]]);
+            low = std::min(low, down_[k] - F_[position_[k]]);
+        }
+        if (groups() == 0) {  // lambda = 0: judge against the largest single violation
+            const double worst = std::max({high, -low, 0.0});
+            high = worst;
+            low = -worst;
+        }
+        for (auto k = first; k < last; ++k)
+            if (high <= low || !settled(k, high, low)) wanted[position_[k]] = 1;
+    }
+    std::vector<std::int64_t> positions;
+    for (std::size_t p = 0; p < wanted.size(); ++p)
+        if (wanted[p]) positions.push_back(static_cast<std::int64_t>(p));
+    if (positions.size() * 10 > wanted.size() * 9 || positions.size() < 2) return;
+    std::vector<char> in_play(problem_.diagonal.size(), 0);
+    for (std::size_t p = 0; p < row_at_.size(); ++p) all_F_[row_at_[p]] = F_[p];
+    for (const auto p : positions) in_play[row_at_[p]] = 1;
+    lay_out(in_play);
+    all_in_play_ = false;
+    std::visit([&](auto& cache) { cache.keep(positions); }, cache_);
+}
+
+namespace {
+
+struct Bounds {
+    double high = -inf, low = inf;
+};
+
+}  // namespace
+
+double Smo::violation() const {
+    std::vector<Bounds> bounds(static_cast<std::size_t>(std::max<std::int64_t>(groups(), 1)));
+    std::vector<double> F(all_F_);
+    for (std::size_t p = 0; p < row_at_.size(); ++p) F[row_at_[p]] = F_[p];
+    for (const auto k : order_) {
+        const double value = candidate(k) - F[problem_.row[k]];
+        auto& b = bounds[std::max<std::int64_t>(problem_.group[k], 0)];
+        if (beta_[k] < problem_.u[k]) b.high = std::max(b.high, value);
+        if (beta_[k] > problem_.l[k]) b.low = std::min(b.low, value);
+    }
+    double worst = 0;
+    for (const auto& b : bounds)
+        worst = std::max(worst, groups() > 0 ? b.high - b.low : std::max(b.high, -b.low));
+    return worst;
+}
+
+double Smo::estimated_gap() const {
+    double gap = 0;
+    for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
+        const auto [first, last] = slots_of(g);
+        double high = -inf, low = inf;
+        for (auto slot = first; slot < last; ++slot) {
+            high = std::max(high, up_[slot] - F_[position_[slot]]);
+            low = std::min(low, down_[slot] - F_[position_[slot]]);
+        }
+        const double lambda = groups() > 0 && std::isfinite(high + low) ? (high + low) / 2 : 0.0;
+        for (auto slot = first; slot < last; ++slot)
+            for (auto a = variables_[slot].first; a < variables_[slot].last; ++a) {
+                const auto k = order_[a];
+                const double r = candidate(k) - F_[position_[slot]] - lambda;
+                const double room = r > 0 ? problem_.u[k] - beta_[k] : beta_[k] - problem_.l[k];
+                const double reach = problem_.D[k] > 0 ? std::min(room, std::abs(r) / problem_.D[k]) : room;
+                if (std::isfinite(reach)) gap += std::abs(r) * reach - 0.5 * problem_.D[k] * reach * reach;
+            }
+    }
+    return gap;
+}
+
+void Smo::rebalance() {
+    std::vector<long double> missing(problem_.m.begin(), problem_.m.end());
+    std::vector<std::int64_t> roomiest(missing.size(), -1);
+    const auto room = [&](std::int64_t k) {
+        return std::min(problem_.u[k] - beta_[k], beta_[k] - problem_.l[k]);
+    };
+    for (std::int64_t k = 0; k < static_cast<std::int64_t>(beta_.size()); ++k)
+        if (const auto g = problem_.group[k]; g >= 0) {
+            missing[g] -= beta_[k];
+            if (roomiest[g] < 0 || room(k) > room(roomiest[g])) roomiest[g] = k;
+        }
+    for (std::size_t g = 0; g < missing.size(); ++g)
+        if (const auto k = roomiest[g]; k >= 0 && room(k) > std::abs(missing[g]))
+            beta_[k] += static_cast<double>(missing[g]);
+    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
+        set_candidates(slot);
+}
+
+void Smo::refresh(std::span<const double> kbeta) {
+    all_F_.assign(kbeta.begin(), kbeta.end());
+    since_mark_ = since_refresh_ = 0;
+    gained_ = marked_ = 0;
+    for (std::size_t p = 0; p < row_at_.size(); ++p) F_[p] = all_F_[row_at_[p]];
+    if (all_in_play_ || violation() <= tol) return;
+    lay_out(std::vector<char>(problem_.diagonal.size(), 1));
+    std::visit([&](auto& cache) { cache.reset(row_at_); }, cache_);
+    if (shrinking_) shrink();
+}
+
+void Smo::rescale(double factor) {
+    for (auto& value : beta_) value *= factor;
+    for (auto& value : F_) value *= factor;
+    for (auto& value : all_F_) value *= factor;
+    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
+        set_candidates(slot);
+}
+
+Counters Smo::counters() const {
+    return std::visit([](const auto& cache) { return cache.counters; }, cache_);
+}
+
+}  // namespace mm

@@ -1,0 +1,307 @@
+"""Prove how good an answer is: primal, dual, gap and KKT violation from the problem alone.
+
+No solver code runs here. For any feasible β and any λ, with r = s − Kβ − λ,
+
+    primal = ½ βᵀKβ + Σ_g m_g λ_g + Σ_k φ_k(r_k)
+    dual   = sᵀβ − ½ βᵀKβ − ½ Σ D_k β_k²
+    gap    = Σ_k [φ_k(r_k) − r_k β_k + ½ D_k β_k²]
+
+and λ is the best one for this β. On a positive semi-definite K the optimum lies between the two.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from maxmargin.problems import Problem
+
+__all__ = ["Certificate", "Status", "certify", "infeasibility_proof", "margin_bound"]
+
+Floats = NDArray[np.float64]
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Status(StrEnum):
+    """How a solver ended; the value is the message, ``status == "optimal"`` works."""
+
+    OPTIMAL = "optimal"
+    STATIONARY = "stationary"
+    PRECISION_LIMIT = "precision_limit"
+    ITERATION_LIMIT = "iteration_limit"
+    TIME_LIMIT = "time_limit"
+    INTERRUPTED = "interrupted"
+    INFEASIBLE = "infeasible"
+    UNBOUNDED = "unbounded"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Certificate:
+    """What is proven about a point β of a problem.
+
+    Parameters
+    ----------
+    primal, dual : float
+        Values that enclose the optimum if ``convex`` is True.
+    gap : float
+        primal − dual, summed from terms that are each at least 0.
+    relative_gap : float
+        gap / max(abs(primal), abs(dual)); 0 where the gap is 0.
+    kkt_violation : float
+        LIBSVM's stopping quantity, in units of the gradient of the one QP.
+    lam : ndarray of shape (n_groups,)
+        The multipliers: the bias and its relatives (see ``Problem.parameters``).
+    convex : bool or None
+        Whether K is positive semi-definite; None if unknown. Otherwise the gap proves nothing.
+    distance : float
+        How far β was from the feasible point that is certified.
+    status : Status or None
+        None: the tolerances asked for do not hold.
+    proof : str
+        For ``infeasible``: why there is no solution.
+    """
+
+    primal: float
+    dual: float
+    gap: float
+    relative_gap: float
+    kkt_violation: float
+    lam: Floats
+    convex: bool | None
+    distance: float
+    status: Status | None
+    proof: str = ""
+
+    def __repr__(self) -> str:
+        return f"gap {self.gap:.1e} {self.status or ''}".rstrip()
+
+    def _facts(self) -> dict[str, str]:
+        convex = {True: "yes", False: "no: the gap proves nothing", None: "unknown"}
+        facts = {
+            "status": str(self.status or "tolerance not met"),
+            "primal": f"{self.primal:.12g}",
+            "dual": f"{self.dual:.12g}",
+            "gap": f"{self.gap:.3g}",
+            "relative gap": f"{self.relative_gap:.3g}",
+            "KKT violation": f"{self.kkt_violation:.3g}",
+            "multipliers": ", ".join(f"{v:.8g}" for v in self.lam[:4])
+            + (", ..." if len(self.lam) > 4 else ""),
+            "convex": convex[self.convex],
+            "distance": f"{self.distance:.3g}",
+            "proof": self.proof,
+        }
+        return {name: text for name, text in facts.items() if text}
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name:<14}{text}" for name, text in self._facts().items())
+
+    def _repr_html_(self) -> str:
+        rows = (f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in self._facts().items())
+        return f"<table>{''.join(rows)}</table>"
+
+
+def certify(
+    problem: Problem,
+    beta: ArrayLike,
+    *,
+    tol: float = 1e-3,
+    gap_tol: float | None = None,
+    status: Status | str | None = None,
+) -> Certificate:
+    """Compute the certificate of β in float64, from the problem alone.
+
+    Parameters
+    ----------
+    problem : Problem
+    beta : array-like of shape (n_variables,)
+        Projected onto the feasible set first, if it is not in it.
+    tol : float
+        The KKT violation up to which the point counts as solved.
+    gap_tol : float, optional
+        The relative gap that is asked for as well.
+    status : Status or str, optional
+        How the solver ended. None: decided by the tolerances. ``optimal`` becomes
+        ``stationary`` where K is not known to be positive semi-definite.
+
+    Returns
+    -------
+    Certificate
+
+    Examples
+    --------
+    Two points at distance 2: w = 1, b = 0, both α = ½ (N0 eq. (56)).
+
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import hard_margin
+    >>> problem = hard_margin(Linear().gram([[1.0], [-1.0]]), [1, -1])
+    >>> certify(problem, [0.5, -0.5])
+    gap 0.0e+00 optimal
+    """
+    given = np.asarray(beta, dtype=np.float64)
+    point = problem.project(given)
+    kbeta = problem.kbeta(point)
+    violation = _kkt_violation(problem, point, kbeta)
+    primal, gap, lam = _best_primal(problem, point, kbeta)
+    inner = problem.s - 0.5 * kbeta - 0.5 * problem.D * point
+    dual = problem.scale * float((point * inner).sum())
+    size = max(abs(primal), abs(dual))
+    relative = gap if gap in (0.0, math.inf) else gap / size if size > 0 else math.inf
+    convex = problem.gram.convex
+    solved = violation <= tol and (gap_tol is None or relative <= gap_tol)
+    status = Status(status) if status else Status.OPTIMAL if solved else None
+    if status is Status.OPTIMAL and convex is not True:
+        status = Status.STATIONARY
+    return Certificate(
+        primal=primal,
+        dual=dual,
+        gap=gap,
+        relative_gap=relative,
+        kkt_violation=violation,
+        lam=lam,
+        convex=convex,
+        distance=float(np.sqrt(np.square(point - given).sum())),
+        status=status,
+        proof=infeasibility_proof(problem, point) if status is Status.INFEASIBLE else "",
+    )
+
+
+def _best_primal(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, float, Floats]:
+    """Find the best primal value on the ray of w = Σ β_i φ(x_i), the gap to β, and λ for w."""
+    t = _stretch(problem, beta, kbeta)
+    lam = problem.multipliers(problem.s - (t or 1.0) * kbeta)
+    if t is None:
+        return math.inf, math.inf, lam
+    r = problem.s - t * kbeta - problem.spread(lam)
+    # Without an upper bound r ≤ 0 by the choice of t and λ, up to rounding; likewise below.
+    straight = problem.D == 0
+    r = np.where(straight & np.isposinf(problem.u), np.minimum(r, 0.0), r)
+    r = np.where(straight & np.isneginf(problem.l), np.maximum(r, 0.0), r)
+    best = _respond(problem, r, beta)
+    phi = r * best - 0.5 * problem.D * best * best
+    # φ(r) − r β + ½ D β², factored: exact zeros stay zero and nothing cancels.
+    terms = np.maximum((best - beta) * (r - 0.5 * problem.D * (best + beta)), 0.0)
+    norm2 = float((beta * kbeta).sum())
+    primal = 0.5 * t * t * norm2 + float((problem.m * lam).sum()) + float(phi.sum())
+    gap = 0.5 * (t - 1.0) ** 2 * max(norm2, 0.0) + float(terms.sum())
+    return problem.scale * primal, problem.scale * gap, lam / t
+
+
+def _respond(problem: Problem, r: Floats, beta: Floats) -> Floats:
+    """Find the t in [l, u] that attains φ_k(r_k); where every t does, β_k."""
+    step = np.where(r > 0, problem.u, np.where(r < 0, problem.l, beta))
+    curved = problem.D > 0
+    t = np.clip(r / np.where(curved, problem.D, 1.0), problem.l, problem.u)
+    return np.where(curved, t, step)
+
+
+def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
+    """Scale w so that it satisfies what has infinite price: 1 / γ for the hard margin.
+
+    1 where no price is infinite; None where no scale is enough.
+    """
+    s, straight = problem.s, problem.D == 0
+    up, down = straight & np.isposinf(problem.u), straight & np.isneginf(problem.l)
+    if not (up | down).any():
+        return 1.0
+    # One more group for the variables without one: there λ = 0 stands on both sides.
+    g = np.where(problem.group < 0, problem.n_groups, problem.group)
+    f_up, f_down = (np.full(problem.n_groups + 1, np.inf) for _ in range(2))
+    s_up, s_down = (np.full(problem.n_groups + 1, -np.inf) for _ in range(2))
+    np.minimum.at(f_up, g[up], kbeta[up])
+    np.minimum.at(f_down, g[down], -kbeta[down])
+    np.maximum.at(s_up, g[up], s[up])
+    np.maximum.at(s_down, g[down], -s[down])
+    paired = slice(None, -1)
+    margin = np.concatenate([f_up[paired] + f_down[paired], [f_up[-1], f_down[-1]]])
+    needed = np.concatenate([s_up[paired] + s_down[paired], [s_up[-1], s_down[-1]]])
+    bound = np.isfinite(margin) & (needed > 0)
+    root = np.sqrt(np.abs(problem.gram.diag[problem.row]))
+    noise = 8 * EPS * float((np.abs(beta) * root).sum()) * float(root.max())
+    if (margin[bound] <= noise).any():
+        return None
+    t = float((needed[bound] / margin[bound]).max(initial=0.0))
+    everything_hard = bool((up | down | (problem.l == problem.u)).all())
+    return t if everything_hard and t > 0 else max(1.0, t)
+
+
+def _kkt_violation(problem: Problem, beta: Floats, kbeta: Floats) -> float:
+    """Measure by how much the steepest feasible direction still improves, as LIBSVM does."""
+    gradient = problem.s - kbeta - problem.D * beta
+    can_rise, can_fall = beta < problem.u, beta > problem.l
+    alone = problem.group < 0
+    worst = [
+        float(gradient[can_rise & alone].max(initial=0.0)),
+        float((-gradient[can_fall & alone]).max(initial=0.0)),
+    ]
+    if problem.n_groups:
+        rise, fall = np.full(problem.n_groups, -np.inf), np.full(problem.n_groups, -np.inf)
+        up, down = can_rise & ~alone, can_fall & ~alone
+        np.maximum.at(rise, problem.group[up], gradient[up])
+        np.maximum.at(fall, problem.group[down], -gradient[down])
+        worst.append(float((rise + fall).max(initial=0.0)))
+    return max(worst)
+
+
+def margin_bound(problem: Problem, beta: ArrayLike) -> float:
+    r"""Bound the geometric margin any hyperplane can have on the points that allow no slack.
+
+    Parameters
+    ----------
+    problem : Problem
+        A hard margin, or a soft margin with some C = ∞.
+    beta : array-like of shape (n_variables,)
+        Any point of the problem.
+
+    Returns
+    -------
+    float
+        Infinity where β says nothing (a class without a positive α).
+
+    Notes
+    -----
+    Scale α to :math:`\sum_+ \alpha = \sum_- \alpha = 1`. A hyperplane of margin γ has
+    :math:`2\gamma \|w\| \le \sum_i \alpha_i y_i\, w \cdot \phi(x_i)
+    \le \|w\| \|\sum_i \beta_i \phi(x_i)\|`: no margin is above
+    :math:`\tfrac12 \|\sum_i \beta_i \phi(x_i)\|`. Without a bias Σα = 1 and there is no ½.
+    """
+    beta = _hull_weights(problem, beta)
+    if not beta.any():
+        return math.inf
+    norm = math.sqrt(max(0.0, float((beta * problem.kbeta(beta)).sum())))
+    return norm / 2 if problem.n_groups else norm
+
+
+def infeasibility_proof(problem: Problem, beta: ArrayLike) -> str:
+    """Say in words why a hard margin has no solution, from a β that grew without end."""
+    bound = margin_bound(problem, beta)
+    if math.isinf(bound):
+        return f"{problem.name} has no solution."
+    rows = problem.row[np.flatnonzero(_hull_weights(problem, beta))]
+    reason = f"no hyperplane has geometric margin above {bound:.1e}"
+    size = float(np.sqrt(np.abs(problem.gram.diag[rows]).max()))
+    if len(rows) == 2 and problem.n_groups and bound <= 1e-7 * size:
+        return (
+            f"{problem.name} has no solution: these 2 points of different classes coincide in "
+            f"feature space (rows {rows.min()}, {rows.max()}); {reason}."
+        )
+    return f"{problem.name} has no solution: {reason} (shown by {len(rows)} points)."
+
+
+def _hull_weights(problem: Problem, beta: ArrayLike) -> Floats:
+    """β on the points without slack, scaled to sum 1 per class; 0 if a class has none."""
+    hard = np.isinf(problem.u) | np.isinf(problem.l)
+    kept: Floats = np.where(hard & (problem.D == 0), np.asarray(beta, dtype=np.float64), 0.0)
+    if not problem.n_groups:
+        return kept / (float(np.abs(kept).sum()) or 1.0)
+    up, down = np.maximum(kept, 0.0), np.maximum(-kept, 0.0)
+    if not (up.any() and down.any()):
+        return np.zeros_like(kept)
+    return up / float(up.sum()) - down / float(down.sum())

@@ -1,0 +1,702 @@
+"""Every SVM dual of the notes as one quadratic program in signed variables β_i = y_i α_i.
+
+    minimise   ½ βᵀKβ + ½ Σ D_k β_k² − sᵀβ
+    subject to l ≤ β ≤ u,   Σ_{k in group g} β_k = m_g   for each group g
+
+A formulation is only data for it: the functions below are DESIGN's table, one row each.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    from maxmargin.grams import Gram
+
+__all__ = [
+    "Problem",
+    "hard_margin",
+    "nu_svc",
+    "nu_svr",
+    "one_class",
+    "soft_margin",
+    "squared_hinge",
+    "svdd",
+    "svr",
+]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Weights = ArrayLike | None
+
+# Two sums that agree to this, relative to their terms, are equal.
+ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Problem:
+    """One QP over a Gram: what solvers solve and certificates prove.
+
+    Parameters
+    ----------
+    name : str
+        The formulation, for example ``"soft_margin"``.
+    gram : Gram
+        The kernel matrix of the samples, entries on demand.
+    s, l, u, D : ndarray of shape (n_variables,)
+        Linear term, bounds (may be infinite) and added diagonal.
+    row : ndarray of int64 of shape (n_variables,)
+        The sample of each variable; SVR has two variables on one row.
+    group : ndarray of int64 of shape (n_variables,)
+        The group of each variable, -1 for none. No group is empty.
+    m : ndarray of shape (n_groups,)
+        The sum each group must have.
+    C : ndarray of shape (n_samples,)
+        The price of each sample's slack, weights included; 0 takes the sample out.
+    y, z : ndarray of shape (n_samples,), optional
+        Labels ±1, or regression targets.
+    epsilon, nu : float, optional
+        As given, where the formulation has them.
+    scale : float
+        Primal and dual are reported times this (2 for SVDD and for N3's w·w + C Σξ).
+    """
+
+    name: str
+    gram: Gram
+    s: Floats
+    l: Floats  # noqa: E741
+    u: Floats
+    D: Floats
+    row: Ints
+    group: Ints
+    m: Floats
+    C: Floats
+    y: Floats | None = None
+    z: Floats | None = None
+    epsilon: float | None = None
+    nu: float | None = None
+    scale: float = 1.0
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.gram.n} samples, {self.n_variables} variables>"
+
+    @property
+    def n_variables(self) -> int:
+        """Number of variables β_k."""
+        return len(self.s)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of equality constraints."""
+        return len(self.m)
+
+    @cached_property
+    def _members(self) -> tuple[Ints, Ints]:
+        """The grouped variables sorted by group, and where each group starts among them."""
+        order = np.argsort(self.group, kind="stable")
+        order = order[np.searchsorted(self.group[order], 0) :]
+        return order, np.searchsorted(self.group[order], np.arange(self.n_groups))
+
+    def by_row(self, beta: Floats) -> Floats:
+        """Sum the variables of each sample: its coefficient in w = Σ β_i φ(x_i)."""
+        sums = np.bincount(self.row, weights=beta, minlength=self.gram.n)
+        return np.asarray(sums, dtype=np.float64)
+
+    def kbeta(self, beta: Floats) -> Floats:
+        """Compute (Kβ)_k, without the diagonal D, for each variable."""
+        values: Floats = self.gram.matvec(self.by_row(beta))[self.row]
+        return values
+
+    def spread(self, lam: Floats) -> Floats:
+        """Give each variable its group's multiplier, 0 where it has no group."""
+        return np.append(lam, 0.0)[self.group]
+
+    def multipliers(self, c: Floats, D: Floats | None = None) -> Floats:
+        """Minimise m_g λ_g + Σ_k φ_k(c_k − λ_g) exactly over the λ_g of each group.
+
+        φ_k(r) is the maximum over l_k ≤ t ≤ u_k of r t − ½ D_k t². A flat interval gives its
+        midpoint, a half-line its finite end. Where D = 0 and a bound is infinite, λ keeps
+        c − λ off that side; contradicting demands of one group give the middle between them.
+        """
+        order, starts = self._members
+        if not len(starts):
+            return np.zeros(0)
+        c, D = c[order], (self.D if D is None else D)[order]
+        lower, upper = self.l[order], self.u[order]
+        no_top, no_floor = (D == 0) & np.isposinf(upper), (D == 0) & np.isneginf(lower)
+        least = np.maximum.reduceat(np.where(no_top, c, -np.inf), starts)
+        most = np.minimum.reduceat(np.where(no_floor, c, np.inf), starts)
+        # Between least and most, such a variable rests at its finite end.
+        upper = np.where(no_top, np.where(no_floor, 0.0, lower), upper)
+        lower = np.where(no_floor, upper, lower)
+        low = _lower_end(c, D, lower, upper, self.m, starts)
+        high = -_lower_end(-c, D, -upper, -lower, -self.m, starts)
+        low = np.maximum(np.minimum(low, most), least)
+        high = np.minimum(np.maximum(high, least), most)
+        low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+        low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
+        return low + 0.5 * (high - low)
+
+    def _imbalance(self, beta: Floats) -> Floats:
+        """How far each group sum is from m, 0 where that is rounding."""
+        order, starts = self._members
+        if not len(starts):
+            return np.zeros(0)
+        off = self.m - np.add.reduceat(beta[order], starts)
+        size = np.add.reduceat(np.abs(beta[order]), starts) + np.abs(self.m)
+        return np.where(np.abs(off) <= ROUNDING * size, 0.0, off)
+
+    def start(self) -> Floats:
+        """Make a sparse feasible point: 0 moved into the box, then filled in index order."""
+        beta = np.clip(0.0, self.l, self.u)
+        order, starts = self._members
+        missing = self._imbalance(beta)
+        for g in np.flatnonzero(missing):
+            k = order[starts[g] : starts[g + 1] if g + 1 < len(starts) else None]
+            end = self.u if missing[g] > 0 else self.l
+            room = np.minimum(np.abs(end[k] - beta[k]), abs(missing[g]))
+            short = np.cumsum(room) < (1 - ROUNDING) * abs(missing[g])
+            last = min(int(short.sum()), len(k) - 1)
+            beta[k[:last]] = end[k[:last]]
+            beta[k[last]] += self.m[g] - beta[k].sum()
+        feasible: Floats = np.clip(beta, self.l, self.u)
+        return feasible
+
+    def project(self, beta: ArrayLike) -> Floats:
+        """Find the nearest feasible point in the Euclidean norm.
+
+        A point that is feasible, its group sums to rounding, comes back unchanged.
+        """
+        point = np.array(beta, dtype=np.float64)
+        if point.shape != self.s.shape or not np.isfinite(point).all():
+            raise ValueError(
+                f"beta must be {self.n_variables} finite numbers; got shape {point.shape}"
+                + ("." if np.isfinite(point).all() else " with NaN or infinity.")
+            )
+        inside = bool(((self.l <= point) & (point <= self.u)).all())
+        if inside and not self._imbalance(point).any():
+            return point
+        ones = np.ones_like(point)
+        for _ in range(4):  # the first pass is exact; the others clear the rounding it leaves
+            point = np.clip(point - self.spread(self.multipliers(point, ones)), self.l, self.u)
+            if not self._imbalance(point).any():
+                break
+        return point
+
+    def parameters(self, lam: Floats, beta: Floats, kbeta: Floats) -> dict[str, float]:
+        """Name what the multipliers mean: b; b, eta; b, epsilon; rho; or R2."""
+        first, *others = map(float, lam) if len(lam) else (0.0,)
+        if self.name == "nu_svc":  # N4, with b = minus its b: w·u + b = η, w·v + b = −η
+            return {"b": (first + others[0]) / 2, "eta": (others[0] - first) / 2}
+        if self.name == "nu_svr":
+            return {"b": (first + others[0]) / 2, "epsilon": (first - others[0]) / 2}
+        if self.name == "one_class":
+            return {"rho": -first}
+        if self.name == "svdd":
+            return {"R2": float((beta * kbeta).sum()) + 2 * first}
+        return {"b": first}
+
+    def has_margin(self, beta: Floats, primal: float) -> bool:
+        """Tell whether a ν-SVC's certified primal value proves that the optimum has w ≠ 0, η > 0.
+
+        w = 0, η = 0 has primal value 0, so a value below 0 is a proof; where the reduced hulls
+        of the classes meet there is none.
+        """
+        noise = (np.abs(beta) * np.sqrt(np.abs(self.gram.diag[self.row]))).sum() ** 2
+        return primal < -ROUNDING * float(noise)
+
+    def unit_margin(self, beta: Floats, lam: Floats, primal: float) -> tuple[Floats, float]:
+        """Divide a ν-SVC by η: coefficients and intercept as scikit-learn has them.
+
+        Raises
+        ------
+        ValueError
+            If no positive margin is proven (see `has_margin`): β/η would mean nothing.
+        """
+        if not self.has_margin(beta, primal):
+            raise ValueError(
+                f"nu={self.nu:g} is too small for these data: w = 0, eta = 0 is as good as the "
+                "solution found, so there is no margin to divide by (the reduced convex hulls of "
+                "the classes meet, N4); raise nu, or lower tol if the solver stopped early."
+            )
+        b, eta = (lam[0] + lam[1]) / 2, (lam[1] - lam[0]) / 2
+        return beta / eta, float(b / eta)
+
+
+def _lower_end(
+    c: Floats, D: Floats, lower: Floats, upper: Floats, m: Floats, starts: Ints
+) -> Floats:
+    """Find inf{λ : Σ t_k(λ) ≤ m} in each group; the variables are sorted by group.
+
+    t_k is the maximiser of (c_k − λ) t − ½ D_k t²: it falls from u to l, at once at c_k where
+    D = 0, else linearly between c − Du and c − Dl. Bisection over these sorted break points, in
+    all groups together; each sum is taken afresh, so nothing drifts as prefix sums would.
+    """
+    which = np.repeat(np.arange(len(m)), np.diff(np.append(starts, len(c))))
+    curved = D > 0
+    divisor = np.where(curved, D, 1.0)
+    begin = np.where(curved, c - D * np.where(curved, upper, 0.0), c)
+    end = np.where(curved, c - D * np.where(curved, lower, 0.0), c)
+    points = np.concatenate([begin, end[curved]])
+    owner = np.concatenate([which, which[curved]])
+    order = np.lexsort((points, owner))
+    order = order[np.isfinite(points[order])]
+    points, owner = np.append(points[order], 0.0), owner[order]
+    first = np.searchsorted(owner, np.arange(len(m)))
+    stop = np.searchsorted(owner, np.arange(len(m)), side="right")
+
+    def excess(lam: Floats, left: NDArray[np.bool_]) -> Floats:
+        """Σ t_k − m just right of λ, or just left of it; 0 where that is rounding."""
+        x = lam[which]
+        # Decided by the break points themselves: (c − λ) / D would round across its bound there.
+        fallen = (x >= end) & ~(left[which] & (x == begin))
+        t = np.where(x <= begin, upper, np.clip((c - x) / divisor, lower, upper))
+        t = np.where(fallen, lower, t)
+        size = np.add.reduceat(np.abs(t), starts) + np.abs(m)
+        over = np.add.reduceat(t, starts) - m
+        return np.where(np.abs(over) <= ROUNDING * size, 0.0, over)
+
+    i, j, nowhere = first, stop, np.zeros(len(m), dtype=bool)
+    while (i < j).any():
+        middle = (i + j) // 2
+        enough = (excess(points[middle], nowhere) <= 0) & (i < j)
+        i, j = np.where(enough | (i >= j), i, middle + 1), np.where(enough, middle, j)
+    left = np.where(i > first, points[i - 1], -np.inf)
+    right = np.where(i < stop, points[i], np.inf)
+    anchor = np.where(i > first, left, np.where(i < stop, right, 0.0))
+    over = excess(anchor, i == first)
+    active = curved & (begin <= left[which]) & (end >= right[which])
+    slope = np.add.reduceat(np.where(active, 1.0 / divisor, 0.0), starts)
+    crossing = np.clip(anchor + over / np.where(slope > 0, slope, 1.0), left, right)
+    return np.where(slope > 0, crossing, np.where(over > 0, right, -np.inf))
+
+
+def hard_margin(
+    gram: Gram, y: ArrayLike, *, sample_weight: Weights = None, bias: bool = True
+) -> Problem:
+    r"""Separate two classes without error.
+
+    Parameters
+    ----------
+    gram : Gram
+    y : array-like of shape (n_samples,), each -1 or +1
+    sample_weight : array-like of shape (n_samples,), optional
+        Only zero or not matters: a row of weight 0 is left out.
+    bias : bool
+        Whether the hyperplane may miss the origin.
+
+    Notes
+    -----
+    N0 eq. (5) and its dual (56); without a solution unless the classes are separable.
+
+    .. math:: \min_{w, b} \tfrac12 \|w\|^2 \quad\text{s.t.}\quad y_i (w \cdot \phi(x_i) + b) \ge 1
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> hard_margin(RBF(gamma=1.0).gram([[0.0], [1.0], [3.0]]), [1, 1, -1]).u
+    array([inf, inf, 0.])
+    """
+    y, w = _labels(gram, y, sample_weight, both=bias)
+    C = np.where(w > 0, np.inf, 0.0)
+    return _assemble("hard_margin", gram, y, *_signed(y, C), C=C, bias=bias, y=y)
+
+
+def soft_margin(
+    gram: Gram,
+    y: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    scaling: str = "sum",
+    sample_weight: Weights = None,
+    bias: bool = True,
+) -> Problem:
+    r"""Separate two classes, each error at a price.
+
+    Parameters
+    ----------
+    gram : Gram
+    y : array-like of shape (n_samples,), each -1 or +1
+    C : float or array-like of shape (n_samples,)
+        Price of slack; infinity forbids it.
+    scaling : {"sum", "mean", "doubled"}
+        What C multiplies: Σξ (N0 eq. (62)); the mean of ξ (N2, C/n); or Σξ beside w·w without
+        its ½ (N3: the same machine as "sum" with C/2, all values doubled).
+    sample_weight : array-like of shape (n_samples,), optional
+        Multiplies C per sample; in "mean" it is divided by its sum.
+    bias : bool
+        Whether the hyperplane may miss the origin.
+
+    Notes
+    -----
+    N0 eq. (62) and its dual (70), with :math:`C_i = C w_i`:
+
+    .. math:: \min_{w, b, \xi} \tfrac12 \|w\|^2 + \sum_i C_i \xi_i \quad\text{s.t.}\quad
+              y_i (w \cdot \phi(x_i) + b) \ge 1 - \xi_i,\ \xi_i \ge 0
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> p = soft_margin(RBF(gamma=1.0).gram([[0.0], [1.0], [3.0]]), [1, 1, -1], C=10.0)
+    >>> p.l, p.u
+    (array([ 0., 0., -10.]), array([10., 10., 0.]))
+    """
+    if scaling not in ("sum", "mean", "doubled"):
+        raise ValueError(f"scaling={scaling!r} is not one of 'sum', 'mean', 'doubled'.")
+    y, w = _labels(gram, y, sample_weight, both=bias)
+    price = _price(gram, C, infinite=True)
+    if scaling == "mean":
+        w = w / w.sum()
+    C = np.multiply(price, w if scaling != "doubled" else w / 2, out=np.zeros(len(w)), where=w > 0)
+    scale = 2.0 if scaling == "doubled" else 1.0
+    return _assemble("soft_margin", gram, y, *_signed(y, C), C=C, bias=bias, y=y, scale=scale)
+
+
+def squared_hinge(
+    gram: Gram,
+    y: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    sample_weight: Weights = None,
+    bias: bool = True,
+) -> Problem:
+    r"""Separate two classes, the square of each error at a price.
+
+    Parameters
+    ----------
+    gram : Gram
+    y : array-like of shape (n_samples,), each -1 or +1
+    C : float or array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), optional
+    bias : bool
+
+    Notes
+    -----
+    .. math:: \min_{w, b} \tfrac12 \|w\|^2
+              + \sum_i C_i \max(0, 1 - y_i (w \cdot \phi(x_i) + b))^2
+
+    Its dual has no upper bound and :math:`D_i = 1 / (2 C_i)` on the diagonal.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> squared_hinge(RBF(gamma=1.0).gram([[0.0], [1.0], [3.0]]), [1, 1, -1], C=2.0).D
+    array([0.25, 0.25, 0.25])
+    """
+    y, w = _labels(gram, y, sample_weight, both=bias)
+    C = _price(gram, C) * w
+    D = np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
+    bounds = _signed(y, np.where(C > 0, np.inf, 0.0))
+    return _assemble("squared_hinge", gram, y, *bounds, C=C, bias=bias, y=y, D=D)
+
+
+def nu_svc(
+    gram: Gram,
+    y: ArrayLike,
+    *,
+    nu: float | None = None,
+    K_m: float | None = None,
+    K_s: float | None = None,
+    sample_weight: Weights = None,
+) -> Problem:
+    r"""Separate two classes with at most a fraction ν of margin failures.
+
+    Parameters
+    ----------
+    gram : Gram
+    y : array-like of shape (n_samples,), each -1 or +1
+    nu : float in (0, 1]
+        Means K_s = 1 and K_m = ν Σw (LIBSVM's scaling).
+    K_m, K_s : float
+        N4's prices of the margin η and of slack, in place of ``nu``.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Notes
+    -----
+    N4's (SVM_s2'); its b is minus ours. It exists if K_m ≤ 2 K_s min(Σ₊w, Σ₋w).
+
+    .. math:: \min \tfrac12 \|w\|^2 - K_m \eta + K_s \sum_i w_i \xi_i \quad\text{s.t.}\quad
+              y_i (w \cdot \phi(x_i) + b) \ge \eta - \xi_i,\ \xi_i \ge 0,\ \eta \ge 0
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> nu_svc(RBF(gamma=1.0).gram([[0.0], [1.0], [2.0], [3.0]]), [1, 1, -1, -1], nu=0.5).m
+    array([ 1., -1.])
+    """
+    y, w = _labels(gram, y, sample_weight, both=True)
+    if (nu is None) == (K_m is None) or (K_m is None) != (K_s is None):
+        raise ValueError("nu_svc needs either nu, or both K_m and K_s.")
+    if K_m is not None and K_s is not None:
+        K_m, K_s = _positive("K_m", K_m), _positive("K_s", K_s)
+        asked, name, unit = K_m, "K_m", K_s
+        nu = K_m / (K_s * w.sum())
+    else:
+        asked, name, unit, K_s = _fraction(nu), "nu", 1 / w.sum(), 1.0
+        K_m = asked * w.sum()
+    weights = float(w[y > 0].sum()), float(w[y < 0].sum())
+    most = 2 * min(weights) * unit
+    if asked > most * (1 + ROUNDING):
+        counts = [f"{v:g}" for v in weights]
+        kind = "samples" if (w == 1).all() else "weight"
+        raise ValueError(
+            f"{name}={asked:g} is infeasible: with {counts[0]} positive and {counts[1]} negative "
+            f"{kind} {name} must be at most {_round_down(most)} (N4, existence condition)."
+        )
+    C, half = K_s * w, min(K_m / 2, K_s * min(weights))
+    group = (y < 0).astype(np.int64)
+    return _assemble(
+        "nu_svc", gram, 0 * y, *_signed(y, C), C=C, y=y, group=group, m=[half, -half], nu=nu
+    )
+
+
+def svr(
+    gram: Gram,
+    z: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    epsilon: float = 0.1,
+    sample_weight: Weights = None,
+    bias: bool = True,
+) -> Problem:
+    r"""Fit targets within a tube of half-width ε, each excess at a price.
+
+    Parameters
+    ----------
+    gram : Gram
+    z : array-like of shape (n_samples,)
+    C : float or array-like of shape (n_samples,)
+    epsilon : float
+    sample_weight : array-like of shape (n_samples,), optional
+    bias : bool
+
+    Notes
+    -----
+    .. math:: \min_{w, b} \tfrac12 \|w\|^2
+              + \sum_i C_i \max(0, |z_i - w \cdot \phi(x_i) - b| - \varepsilon)
+
+    The first n variables push up, the last n push down.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> svr(RBF(gamma=1.0).gram([[0.0], [1.0]]), [1.0, 3.0], C=1.0, epsilon=0.5).s
+    array([0.5, 2.5, 1.5, 3.5])
+    """
+    z, C = _vector(gram, "z", z), _price(gram, C) * _weights(gram, sample_weight)
+    if not 0 <= epsilon < math.inf:
+        raise ValueError(f"epsilon={epsilon} must be finite and at least 0.")
+    s, zero = np.concatenate([z - epsilon, z + epsilon]), np.zeros_like(C)
+    lower, upper = np.concatenate([zero, 0.0 - C]), np.concatenate([C, zero])
+    return _assemble("svr", gram, s, lower, upper, C=C, bias=bias, z=z, epsilon=float(epsilon))
+
+
+def nu_svr(
+    gram: Gram, z: ArrayLike, *, C: ArrayLike = 1.0, nu: float = 0.5, sample_weight: Weights = None
+) -> Problem:
+    r"""Fit targets within the tube that leaves at most a fraction ν outside.
+
+    Parameters
+    ----------
+    gram : Gram
+    z : array-like of shape (n_samples,)
+    C : float or array-like of shape (n_samples,)
+    nu : float in (0, 1]
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Notes
+    -----
+    .. math:: \min_{w, b, \varepsilon} \tfrac12 \|w\|^2 + \sum_i C_i
+              [\nu \varepsilon + \max(0, |z_i - w \cdot \phi(x_i) - b| - \varepsilon)]
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> nu_svr(RBF(gamma=1.0).gram([[0.0], [1.0]]), [1.0, 3.0], C=1.0, nu=0.5).m
+    array([ 0.5, -0.5])
+    """
+    z, C = _vector(gram, "z", z), _price(gram, C) * _weights(gram, sample_weight)
+    half, zero = _fraction(nu) * float(C.sum()) / 2, np.zeros_like(C)
+    lower, upper = np.concatenate([zero, 0.0 - C]), np.concatenate([C, zero])
+    group = np.repeat(np.arange(2), len(z))
+    return _assemble(
+        "nu_svr", gram, np.tile(z, 2), lower, upper, C=C, z=z, group=group, m=[half, -half], nu=nu
+    )
+
+
+def one_class(gram: Gram, *, nu: float = 0.5, sample_weight: Weights = None) -> Problem:
+    r"""Separate the data from the origin, at most a fraction ν left behind.
+
+    Parameters
+    ----------
+    gram : Gram
+    nu : float in (0, 1]
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Notes
+    -----
+    .. math:: \min_{w, \rho} \tfrac12 \|w\|^2 - \nu \textstyle\sum_i w_i \rho
+              + \sum_i w_i \max(0, \rho - w \cdot \phi(x_i))
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> one_class(RBF(gamma=1.0).gram([[0.0], [1.0], [2.0], [3.0]]), nu=0.25).start()
+    array([1., 0., 0., 0.])
+    """
+    w = _weights(gram, sample_weight)
+    m = [_fraction(nu) * float(w.sum())]
+    return _assemble("one_class", gram, 0 * w, 0 * w, w, C=w, m=m, nu=nu)
+
+
+def svdd(
+    gram: Gram,
+    *,
+    nu: float | None = None,
+    C: ArrayLike | None = None,
+    sample_weight: Weights = None,
+) -> Problem:
+    r"""Enclose the data in the smallest ball, each point outside at a price.
+
+    Parameters
+    ----------
+    gram : Gram
+    nu : float in (0, 1]
+        Means C = 1 / (ν Σw): at most a fraction ν is outside.
+    C : float or array-like of shape (n_samples,)
+        Price of squared distance outside, in place of ``nu``.
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Notes
+    -----
+    The ball exists if :math:`\sum_i C_i \ge 1`. All values are twice those of the one QP.
+
+    .. math:: \min_{a, R^2} R^2 + \sum_i C_i \max(0, \|\phi(x_i) - a\|^2 - R^2)
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> svdd(RBF(gamma=1.0).gram([[0.0], [1.0], [2.0], [3.0]]), nu=0.5).u
+    array([0.5, 0.5, 0.5, 0.5])
+    """
+    w = _weights(gram, sample_weight)
+    if (nu is None) == (C is None):
+        raise ValueError("svdd needs either nu or C.")
+    price = _price(gram, C) * w if C is not None else w / (_fraction(nu) * w.sum())
+    if price.sum() < 1 - ROUNDING:
+        raise ValueError(
+            f"svdd is infeasible: the sum of C_i is {price.sum():g} and must be at least 1; "
+            f"multiply C by {1 / price.sum():g} or more."
+        )
+    s = 0.5 * np.asarray(gram.diag, dtype=np.float64)
+    m = [min(1.0, float(price.sum()))]
+    return _assemble("svdd", gram, s, 0 * w, price, C=price, m=m, nu=nu, scale=2.0)
+
+
+def _assemble(
+    name: str,
+    gram: Gram,
+    s: Floats,
+    lower: Floats,
+    upper: Floats,
+    *,
+    C: Floats,
+    bias: bool = True,
+    D: Floats | None = None,
+    group: Ints | None = None,
+    m: list[float] | None = None,
+    **rest: Any,
+) -> Problem:
+    if group is None:
+        group = np.full(len(s), 0 if bias else -1)
+    if m is None:
+        m = [0.0] if bias else []
+    return Problem(
+        name=name,
+        gram=gram,
+        s=s,
+        l=lower,
+        u=upper,
+        D=np.zeros_like(s) if D is None else D,
+        row=np.arange(len(s)) % gram.n,
+        group=group,
+        m=np.array(m, dtype=np.float64),
+        C=C,
+        **rest,
+    )
+
+
+def _signed(y: Floats, C: Floats) -> tuple[Floats, Floats]:
+    """0 ≤ y_i β_i ≤ C_i as bounds of β."""
+    return np.where(y > 0, 0.0, 0.0 - C), np.where(y > 0, C, 0.0)
+
+
+def _vector(gram: Gram, name: str, values: ArrayLike) -> Floats:
+    array = np.array(values, dtype=np.float64)
+    if gram.n == 0:
+        raise ValueError("the Gram is empty: at least one sample is needed.")
+    if array.shape != (gram.n,):
+        raise ValueError(f"{name} has shape {array.shape}; expected ({gram.n},), one per sample.")
+    if not np.isfinite(array).all():
+        at = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(f"{name} must be finite; got {array[at]} at row {at}.")
+    return array
+
+
+def _weights(gram: Gram, sample_weight: Weights) -> Floats:
+    w = _vector(gram, "sample_weight", np.ones(gram.n) if sample_weight is None else sample_weight)
+    if (w < 0).any() or not (w > 0).any():
+        raise ValueError("sample_weight must be at least 0, and positive for some sample.")
+    return w
+
+
+def _labels(
+    gram: Gram, y: ArrayLike, sample_weight: Weights, *, both: bool
+) -> tuple[Floats, Floats]:
+    y, w = _vector(gram, "y", y), _weights(gram, sample_weight)
+    if not np.isin(y, (-1.0, 1.0)).all():
+        raise ValueError(f"labels must be -1 or +1; got {np.unique(y)[:5]}.")
+    counted = y[w > 0]
+    if both and len(np.unique(counted)) < 2:
+        raise ValueError(
+            f"two classes are needed; all {len(counted)} samples of positive weight have label "
+            f"{counted[0]:+g}."
+        )
+    return y, w
+
+
+def _price(gram: Gram, C: ArrayLike, *, infinite: bool = False) -> Floats:
+    price = np.asarray(C, dtype=np.float64)
+    if price.shape not in ((), (gram.n,)):
+        raise ValueError(f"C has shape {price.shape}; expected a number or ({gram.n},).")
+    if not ((price > 0) & (infinite | np.isfinite(price))).all():
+        bad = price[~((price > 0) & (infinite | np.isfinite(price)))].flat[0]
+        raise ValueError(f"C must be positive{'' if infinite else ' and finite'}; got {bad:g}.")
+    return np.broadcast_to(price, (gram.n,))
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < math.inf:
+        raise ValueError(f"{name}={value} must be positive and finite.")
+    return float(value)
+
+
+def _fraction(nu: float | None) -> float:
+    if nu is None or not 0 < nu <= 1:
+        raise ValueError(f"nu={nu} must be in (0, 1].")
+    return float(nu)
+
+
+def _round_down(value: float) -> str:
+    """Six digits that a reader may copy: never above the value."""
+    text = f"{value:.6g}"
+    if float(text) <= value * (1 + ROUNDING):
+        return text
+    step = 10.0 ** (math.floor(math.log10(value)) - 5)
+    return f"{math.floor(value / step) * step:.6g}"

@@ -1,0 +1,296 @@
+"""Run any solver in chunks, so that Python can interrupt, limit, record and report between two."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.certificate import Certificate, Status, certify
+from maxmargin.problems import Problem
+from maxmargin.tables import Table
+
+__all__ = ["Progress", "Solution", "Solver", "State", "solve"]
+
+Floats = NDArray[np.float64]
+
+_HISTORY = ("iteration", "seconds", "primal", "dual", "gap", "kkt_violation", "n_support")
+
+
+class State(Protocol):
+    """What a solver keeps between two chunks."""
+
+    iteration: int
+    tol: float
+
+    @property
+    def beta(self) -> Floats:
+        """The current point, a copy."""
+        ...
+
+    @property
+    def violation(self) -> float:
+        """The KKT violation as far as the solver knows it; shown as progress, proves nothing."""
+        ...
+
+    @property
+    def relative_gap(self) -> float:
+        """The relative duality gap, likewise."""
+        ...
+
+
+class Solver(Protocol):
+    """The settings of an algorithm and its three verbs; everything that changes is in the state."""
+
+    record_every: int | None
+
+    def init(self, problem: Problem, *, tol: float, beta: Floats | None) -> Any:
+        """Check that the problem is supported and return a State at a feasible point."""
+        ...
+
+    def step(self, state: Any, chunk: int) -> None:
+        """Take at most ``chunk`` iterations, and not much more than a tenth of a second."""
+        ...
+
+    def done(self, state: Any) -> Status | None:
+        """Return how the solver ended, or None while it goes on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What a callback of :func:`solve` is told after every chunk: estimates, proving nothing."""
+
+    iteration: int
+    seconds: float
+    kkt_violation: float
+    relative_gap: float
+    tol: float
+    gap_tol: float | None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Solution:
+    """A point of a problem with the proof of its quality.
+
+    Parameters
+    ----------
+    problem : Problem
+    beta : ndarray of shape (n_variables,)
+        The signed variables.
+    status : Status
+        How the solver ended; ``status == "optimal"`` works.
+    certificate : Certificate
+        Primal, dual, gap and KKT violation at ``beta``, recomputed in float64.
+    history : Table
+        iteration, seconds, primal, dual, gap, kkt_violation, n_support; each row certified.
+    n_iter : int
+    seconds : float
+    counters : dict
+        What the solver counted on its way.
+    """
+
+    problem: Problem
+    beta: Floats
+    status: Status
+    certificate: Certificate
+    history: Table
+    n_iter: int
+    seconds: float
+    counters: dict[str, float] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.problem.name}: {self.certificate!r}, {self.n_iter} iterations>"
+
+    @property
+    def alpha(self) -> Floats:
+        """The notes' dual variable per sample, :math:`y_i \\beta_i`; in regression the signed one."""
+        sums = self.problem.by_row(self.beta)
+        return sums if self.problem.y is None else sums * self.problem.y + 0.0  # no -0
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """What the multipliers mean: b; b and eta; b and epsilon; rho; or R2."""
+        kbeta = self.problem.kbeta(self.beta)
+        return self.problem.parameters(self.certificate.lam, self.beta, kbeta)
+
+    @property
+    def b(self) -> float:
+        """The bias."""
+        return self.parameters["b"]
+
+
+def solve(
+    problem: Problem,
+    solver: Solver | None = None,
+    *,
+    tol: float = 1e-3,
+    gap_tol: float | None = None,
+    max_iter: int = -1,
+    max_time: float | None = None,
+    beta: ArrayLike | None = None,
+    callback: Callable[[Progress], bool | None] | None = None,
+) -> Solution:
+    """Solve a problem and certify the answer.
+
+    Parameters
+    ----------
+    problem : Problem
+    solver : Solver, default=SMO()
+    tol : float, default=1e-3
+        KKT violation at which to stop, LIBSVM's quantity.
+    gap_tol : float or None, default=None
+        Relative duality gap to reach as well; ``tol`` is then tightened as far as needed.
+    max_iter : int, default=-1
+        Limit of iterations; -1 for none.
+    max_time : float or None, default=None
+        Limit of seconds.
+    beta : array-like of shape (n_variables,), default=None
+        Where to start; projected onto the feasible set.
+    callback : callable, default=None
+        Called with a :class:`Progress` after every chunk; returning True ends the run as
+        ``interrupted``.
+
+    Returns
+    -------
+    Solution
+        Whatever stopped the solver (``max_iter``, ``max_time``, Ctrl-C), the best point so far
+        with its true status and gap.
+
+    Examples
+    --------
+    >>> from maxmargin import kernels, problems
+    >>> gram = kernels.Linear().gram([[0.0], [1.0], [2.0], [3.0]])
+    >>> solution = solve(problems.soft_margin(gram, [-1, -1, 1, 1], C=10.0), tol=1e-6)
+    >>> solution.status == "optimal", solution.alpha.round(6), round(solution.b, 6)
+    (True, array([0., 2., 2., 0.]), -3.0)
+    """
+    if solver is None:
+        from maxmargin.solvers.smo import SMO
+
+        solver = SMO()
+    _check(tol, gap_tol, max_iter, max_time)
+    start = None if beta is None else problem.project(beta)
+    run = _Run(problem, solver, tol, gap_tol, max_iter, max_time, callback)
+    return run.finish(run.loop(start))
+
+
+def _check(tol: float, gap_tol: float | None, max_iter: int, max_time: float | None) -> None:
+    if not tol > 0:
+        raise ValueError(f"tol={tol!r} must be positive.")
+    if gap_tol is not None and not gap_tol > 0:
+        raise ValueError(f"gap_tol={gap_tol!r} must be positive or None.")
+    if max_iter < -1:
+        raise ValueError(f"max_iter={max_iter!r} must be at least 0, or -1 for no limit.")
+    if max_time is not None and not max_time >= 0:
+        raise ValueError(f"max_time={max_time!r} must be a number of seconds or None.")
+
+
+class _Run:
+    """One call of solve: the loop, its clock and its records."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        solver: Solver,
+        tol: float,
+        gap_tol: float | None,
+        max_iter: int,
+        max_time: float | None,
+        callback: Callable[[Progress], bool | None] | None,
+    ) -> None:
+        self.problem, self.solver, self.tol, self.gap_tol = problem, solver, tol, gap_tol
+        self.max_iter = math.inf if max_iter == -1 else max_iter
+        self.max_time = math.inf if max_time is None else max_time
+        self.callback = callback
+        self.state: Any = None
+        self.began = time.perf_counter()
+        self.records: list[tuple[float, ...]] = []
+        self.certificate: Certificate | None = None
+
+    def seconds(self) -> float:
+        return time.perf_counter() - self.began
+
+    def certify(self, status: Status | None = None) -> Certificate:
+        self.certificate = certify(
+            self.problem, self.state.beta, tol=self.tol, gap_tol=self.gap_tol, status=status
+        )
+        return self.certificate
+
+    def record(self, certificate: Certificate) -> None:
+        iteration = self.state.iteration
+        if self.records and self.records[-1][0] == iteration:
+            self.records.pop()
+        c, support = certificate, int(np.count_nonzero(self.problem.by_row(self.state.beta)))
+        row = (iteration, self.seconds(), c.primal, c.dual, c.gap, c.kkt_violation, support)
+        self.records.append(row)
+
+    def loop(self, start: Floats | None) -> Status:
+        try:
+            self.state = self.solver.init(self.problem, tol=self.tol, beta=start)
+            self.record(self.certify())
+            while True:
+                status = self.limit()
+                if status is None:
+                    self.solver.step(self.state, self.chunk())
+                    status = self.enough(self.solver.done(self.state))
+                stop = self.report(status)
+                if status is not None:
+                    return status
+                if stop:
+                    return Status.INTERRUPTED
+        except KeyboardInterrupt:
+            if self.state is None:
+                raise
+            return Status.INTERRUPTED
+
+    def chunk(self) -> int:
+        until = min(self.max_iter - self.state.iteration, float(1 << 40))
+        every = self.solver.record_every
+        if every:
+            until = min(until, every - self.state.iteration % every)
+        return int(until)
+
+    def limit(self) -> Status | None:
+        if self.state.iteration >= self.max_iter:
+            return Status.ITERATION_LIMIT
+        return Status.TIME_LIMIT if self.seconds() >= self.max_time else None
+
+    def enough(self, status: Status | None) -> Status | None:
+        """A small KKT violation alone can leave a gap: go on with a smaller tolerance."""
+        if status is Status.OPTIMAL and self.gap_tol is not None:
+            certificate = self.certify(status)
+            if certificate.relative_gap > self.gap_tol:
+                self.state.tol /= 10
+                return None
+        return status
+
+    def report(self, status: Status | None) -> bool:
+        every, state = self.solver.record_every, self.state
+        if every and status is None and state.iteration % every == 0:
+            self.record(self.certify())
+        if self.callback is None:
+            return False
+        gap, seconds = state.relative_gap, self.seconds()
+        told = Progress(state.iteration, seconds, state.violation, gap, state.tol, self.gap_tol)
+        return bool(self.callback(told))
+
+    def finish(self, status: Status) -> Solution:
+        certificate = self.certify(status)
+        self.record(certificate)
+        columns = zip(*self.records, strict=True)
+        return Solution(
+            problem=self.problem,
+            beta=self.state.beta,
+            status=certificate.status or status,
+            certificate=certificate,
+            history=Table(dict(zip(_HISTORY, map(np.array, columns), strict=True))),
+            n_iter=int(self.state.iteration),
+            seconds=self.seconds(),
+            counters=dict(getattr(self.state, "counters", {})),
+        )

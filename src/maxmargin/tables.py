@@ -1,0 +1,79 @@
+"""A table of arrays: columns by name, one row per point, iteration or setting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Table"]
+
+Column = NDArray[Any]
+
+_SHOWN = 20  # rows of the HTML table
+
+
+class Table(Mapping[str, Column]):
+    """Hold named columns of equal length: ``table["gap"]`` or ``table.gap``.
+
+    ``len`` counts the rows; iteration gives the names of the columns.
+
+    Parameters
+    ----------
+    columns : mapping of str to ndarray
+
+    Examples
+    --------
+    >>> table = Table({"iteration": np.array([0, 10]), "gap": np.array([1.0, 0.1])})
+    >>> table.gap, len(table)
+    (array([1. , 0.1]), 2)
+    """
+
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        self._columns = dict(columns)
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name]
+
+    def __getattr__(self, name: str) -> Column:
+        # Looked up in __dict__: copy and pickle ask before __init__ has run.
+        columns = self.__dict__.get("_columns", {})
+        if name in columns:
+            column: Column = columns[name]
+            return column
+        raise AttributeError(f"no column {name!r}; there are {', '.join(columns)}.")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._columns]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns.values()), ()))
+
+    def __bool__(self) -> bool:
+        return True
+
+    def as_frame(self) -> Any:
+        """Return the table as a pandas DataFrame."""
+        import pandas as pd
+
+        return pd.DataFrame(self._columns)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of {len(self)} rows: {', '.join(self)}>"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in self)
+        lines = []
+        for i in range(min(len(self), _SHOWN)):
+            cells = (column[i] for column in self._columns.values())
+            texts = (f"{v:.4g}" if isinstance(v, np.floating) else escape(str(v)) for v in cells)
+            lines.append(f"<tr><th>{i}</th>{''.join(f'<td>{t}</td>' for t in texts)}</tr>")
+        more = f"<p>{len(self) - _SHOWN} more rows</p>" if len(self) > _SHOWN else ""
+        table = f"<table><tr><th></th>{head}</tr>{''.join(lines)}</table>"
+        return f"<p>{escape(repr(self)[1:-1])}</p>{table}{more}"

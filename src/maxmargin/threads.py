@@ -1,0 +1,81 @@
+"""Decide how many threads a call may use, and keep BLAS to one thread inside each of ours."""
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["one_blas_thread", "thread_count"]
+
+
+def thread_count(n_threads: int | None = None) -> int:
+    """Return the number of threads to use.
+
+    Parameters
+    ----------
+    n_threads : int or None, default=None
+        A positive number is taken as it is. None means ``OMP_NUM_THREADS`` if it is set, 1 inside
+        a joblib worker, else all CPUs of the affinity mask and the cgroup.
+
+    Returns
+    -------
+    int
+        At least 1. Results are bitwise the same for any number.
+
+    Examples
+    --------
+    >>> thread_count(3)
+    3
+    """
+    if n_threads is not None:
+        if isinstance(n_threads, bool) or int(n_threads) != n_threads or n_threads < 1:
+            raise ValueError(f"n_threads={n_threads!r} must be a positive integer or None.")
+        return int(n_threads)
+    import joblib
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend()
+    if backend.nesting_level:
+        return 1
+    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if asked.isdigit() and int(asked) > 0:
+        return int(asked)
+    return int(joblib.cpu_count())
+
+
+_lock = threading.Lock()
+_holders = 0
+_controller: Any = None
+_limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread while any caller is inside; the limit is process-wide.
+
+    Making a controller costs 5 ms and a small fit 1 ms, so there is one, and its limit is set by
+    the first caller to enter and lifted by the last to leave.
+
+    Examples
+    --------
+    >>> with one_blas_thread():
+    ...     pass
+    """
+    global _holders, _controller, _limit  # the limit itself is a global of the process
+    with _lock:
+        if _holders == 0:
+            if _controller is None:
+                import scipy.linalg.cython_blas  # noqa: F401  (loads the BLAS to be limited)
+                from threadpoolctl import ThreadpoolController
+
+                _controller = ThreadpoolController()
+            _limit = _controller.limit(limits=1, user_api="blas")
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0:
+                _limit.restore_original_limits()
