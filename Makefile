@@ -38,18 +38,16 @@ test: $(BUILD) ## run the tests and doctests, without the slow ones
 slow: $(BUILD) ## run the tests marked slow
 	$(PY) -m pytest -m slow $(WORKERS) $(ARGS)
 
-lint: $(BUILD) $(LINT) ## ruff, mypy --strict, and clang-format if there is one
+lint: $(BUILD) $(LINT) ## ruff, mypy --strict, clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy --strict src
-	@if command -v clang-format >/dev/null 2>&1; \
-	then clang-format --dry-run --Werror $(CPP); \
-	else echo "clang-format not found: C++ layout not checked"; fi
+	$(VENV)/bin/clang-format --dry-run --Werror $(CPP)
 
-format: $(LINT) ## let ruff (and clang-format if there is one) lay out the code
+format: $(LINT) ## let ruff and clang-format lay out the code
 	$(PY) -m ruff check --fix-only .
 	$(PY) -m ruff format .
-	@if command -v clang-format >/dev/null 2>&1; then clang-format -i $(CPP); fi
+	$(VENV)/bin/clang-format -i $(CPP)
 
 clean: ## remove .venv, build directories and caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/maxmargin/_core.pyi

@@ -77,8 +77,8 @@ RowsHandle csr_rows(const Array<T>& values, const Array<I>& indices, const Array
 using Code = std::vector<std::tuple<std::string, double, double, double>>;
 
 std::shared_ptr<const mm::Program> program_from(const Code& code) {
-    static const char* names[] = {"linear", "poly", "rbf", "laplacian", "sigmoid", "matern",
-                                  "chi2", "intersection", "add", "mul", "scale", "pow"};
+    static const char* names[] = {"linear", "poly",         "rbf", "laplacian", "sigmoid", "matern",
+                                  "chi2",   "intersection", "add", "mul",       "scale",   "pow"};
     auto program = std::make_shared<mm::Program>();
     int depth = 0;
     for (const auto& [name, a, b, c] : code) {
@@ -112,7 +112,8 @@ struct BasisHandle {
     mm::Basis<double> basis;
 
     void check(const RowsHandle& z, std::int64_t first, std::int64_t count) const {
-        if (mm::width(z.rows) != basis.width()) throw std::invalid_argument("rows of another width");
+        if (mm::width(z.rows) != basis.width())
+            throw std::invalid_argument("rows of another width");
         if (first < 0 || count < 0 || first + count > mm::height(z.rows))
             throw nb::index_error("rows out of range");
     }
@@ -141,17 +142,20 @@ struct BasisHandle {
             mm::Pool pool(threads);
             mm::combine(basis, z.rows, first, count, coef.data(), q, out.data(), pool);
         }
-        return matrix_from(std::move(out), static_cast<std::size_t>(count), static_cast<std::size_t>(q));
+        return matrix_from(std::move(out), static_cast<std::size_t>(count),
+                           static_cast<std::size_t>(q));
     }
 };
 
 mm::Quadratic quadratic_from(const Doubles& s, const Doubles& l, const Doubles& u, const Doubles& D,
                              const Indices& row, const Indices& group, const Doubles& m,
                              const Doubles& diagonal) {
-    mm::Quadratic q{copy(s), copy(l), copy(u), copy(D), copy(row), copy(group), copy(m), copy(diagonal)};
+    mm::Quadratic q{copy(s),   copy(l),     copy(u), copy(D),
+                    copy(row), copy(group), copy(m), copy(diagonal)};
     const auto groups = static_cast<std::int64_t>(q.m.size());
     const auto n = q.s.size();
-    if (q.l.size() != n || q.u.size() != n || q.D.size() != n || q.row.size() != n || q.group.size() != n)
+    if (q.l.size() != n || q.u.size() != n || q.D.size() != n || q.row.size() != n ||
+        q.group.size() != n)
         throw std::invalid_argument("one s, l, u, D, row and group per variable");
     for (std::size_t k = 0; k < n; ++k)
         if (q.row[k] < 0 || q.row[k] >= static_cast<std::int64_t>(q.diagonal.size()) ||
@@ -188,22 +192,37 @@ NB_MODULE(_core, m) {
     nb::class_<RowsHandle>(m, "Rows")
         .def_static("dense", &dense_rows<float>, "x"_a.noconvert())
         .def_static("dense", &dense_rows<double>, "x"_a.noconvert())
-        .def_static("csr", &csr_rows<float, std::int32_t>, "values"_a.noconvert(), "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
-        .def_static("csr", &csr_rows<float, std::int64_t>, "values"_a.noconvert(), "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
-        .def_static("csr", &csr_rows<double, std::int32_t>, "values"_a.noconvert(), "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
-        .def_static("csr", &csr_rows<double, std::int64_t>, "values"_a.noconvert(), "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
-        .def_prop_ro("shape", [](const RowsHandle& h) { return std::pair(mm::height(h.rows), mm::width(h.rows)); })
-        .def("squared_radius", [](const RowsHandle& h) { return mm::squared_radius(h.rows); },
-             nb::call_guard<nb::gil_scoped_release>())
-        .def("diagonal", [](const RowsHandle& h, const Code& code) {
-            return vector_from(mm::diagonal(h.rows, *program_from(code)));
-        }, "program"_a);
+        .def_static("csr", &csr_rows<float, std::int32_t>, "values"_a.noconvert(),
+                    "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
+        .def_static("csr", &csr_rows<float, std::int64_t>, "values"_a.noconvert(),
+                    "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
+        .def_static("csr", &csr_rows<double, std::int32_t>, "values"_a.noconvert(),
+                    "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
+        .def_static("csr", &csr_rows<double, std::int64_t>, "values"_a.noconvert(),
+                    "indices"_a.noconvert(), "offsets"_a.noconvert(), "d"_a)
+        .def_prop_ro(
+            "shape",
+            [](const RowsHandle& h) { return std::pair(mm::height(h.rows), mm::width(h.rows)); })
+        .def(
+            "squared_radius", [](const RowsHandle& h) { return mm::squared_radius(h.rows); },
+            nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "diagonal",
+            [](const RowsHandle& h, const Code& code) {
+                return vector_from(mm::diagonal(h.rows, *program_from(code)));
+            },
+            "program"_a);
 
     nb::class_<BasisHandle>(m, "Basis")
-        .def("__init__", [](BasisHandle* self, const RowsHandle& rows, const nb::object& chosen, const Code& code) {
-            load_blas();
-            new (self) BasisHandle{mm::Basis<double>(rows.rows, chosen_from(rows, chosen), program_from(code))};
-        }, "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
+        .def(
+            "__init__",
+            [](BasisHandle* self, const RowsHandle& rows, const nb::object& chosen,
+               const Code& code) {
+                load_blas();
+                new (self) BasisHandle{
+                    mm::Basis<double>(rows.rows, chosen_from(rows, chosen), program_from(code))};
+            },
+            "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
         .def("matrix", &BasisHandle::matrix, "z"_a, "first"_a, "count"_a, "threads"_a)
         .def("combine", &BasisHandle::combine, "z"_a, "first"_a, "count"_a, "coef"_a, "threads"_a);
 
@@ -211,39 +230,61 @@ NB_MODULE(_core, m) {
         .value("running", mm::Outcome::running)
         .value("converged", mm::Outcome::converged)
         .value("stalled", mm::Outcome::stalled)
+        .value("slow", mm::Outcome::slow)
         .value("unbounded", mm::Outcome::unbounded);
 
     nb::class_<mm::Smo>(m, "Smo")
-        .def("__init__", [](mm::Smo* self, const RowsHandle& rows, const nb::object& code, const Doubles& s,
-                            const Doubles& l, const Doubles& u, const Doubles& D, const Indices& row,
-                            const Indices& group, const Doubles& m, const Doubles& diagonal,
-                            const Doubles& beta, const Doubles& kbeta, double tol, bool shrinking,
-                            bool single_rows, bool single_products, std::int64_t cache_bytes) {
-            load_blas();
-            mm::Source source{rows.rows, code.is_none() ? nullptr : program_from(nb::cast<Code>(code)), single_products};
-            auto q = quadratic_from(s, l, u, D, row, group, m, diagonal);
-            if (beta.shape(0) != q.s.size() || kbeta.shape(0) != q.diagonal.size() ||
-                static_cast<std::int64_t>(q.diagonal.size()) != mm::height(rows.rows))
-                throw std::invalid_argument("beta per variable, diagonal and kbeta per row");
-            nb::gil_scoped_release release;
-            new (self) mm::Smo(std::move(source), std::move(q), copy(beta), view(kbeta), tol, shrinking, single_rows, cache_bytes);
-        }, "rows"_a, "program"_a.none(), "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
-           "diagonal"_a, "beta"_a, "kbeta"_a, nb::kw_only(), "tol"_a, "shrinking"_a, "single_rows"_a,
-           "single_products"_a, "cache_bytes"_a, nb::keep_alive<1, 2>())
-        .def("step", &mm::Smo::step, "iterations"_a, "seconds"_a, "threads"_a, nb::call_guard<nb::gil_scoped_release>())
-        .def("refresh", [](mm::Smo& self, const Doubles& kbeta) {
-            nb::gil_scoped_release release;
-            self.refresh(view(kbeta));
-        }, "kbeta"_a)
+        .def(
+            "__init__",
+            [](mm::Smo* self, const RowsHandle& rows, const nb::object& code, const Doubles& s,
+               const Doubles& l, const Doubles& u, const Doubles& D, const Indices& row,
+               const Indices& group, const Doubles& m, const Doubles& diagonal, const Doubles& beta,
+               const Doubles& kbeta, double tol, bool shrinking, bool single_rows,
+               bool single_products, std::int64_t cache_bytes) {
+                load_blas();
+                mm::Source source{rows.rows,
+                                  code.is_none() ? nullptr : program_from(nb::cast<Code>(code)),
+                                  single_products};
+                auto q = quadratic_from(s, l, u, D, row, group, m, diagonal);
+                if (beta.shape(0) != q.s.size() || kbeta.shape(0) != q.diagonal.size() ||
+                    static_cast<std::int64_t>(q.diagonal.size()) != mm::height(rows.rows))
+                    throw std::invalid_argument("beta per variable, diagonal and kbeta per row");
+                nb::gil_scoped_release release;
+                new (self) mm::Smo(std::move(source), std::move(q), copy(beta), view(kbeta), tol,
+                                   shrinking, single_rows, cache_bytes);
+            },
+            "rows"_a, "program"_a.none(), "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
+            "diagonal"_a, "beta"_a, "kbeta"_a, nb::kw_only(), "tol"_a, "shrinking"_a,
+            "single_rows"_a, "single_products"_a, "cache_bytes"_a, nb::keep_alive<1, 2>())
+        .def("step", &mm::Smo::step, "iterations"_a, "seconds"_a, "threads"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "refresh",
+            [](mm::Smo& self, const Doubles& kbeta) {
+                nb::gil_scoped_release release;
+                self.refresh(view(kbeta));
+            },
+            "kbeta"_a)
         .def("estimated_gap", &mm::Smo::estimated_gap)
         .def_prop_ro("gained", &mm::Smo::gained)
+        .def(
+            "assign",
+            [](mm::Smo& self, const Doubles& beta) {
+                if (beta.shape(0) != self.beta().size())
+                    throw std::invalid_argument("one beta per variable");
+                self.assign(copy(beta));
+            },
+            "beta"_a)
         .def("rebalance", &mm::Smo::rebalance)
-        .def("violation", &mm::Smo::violation)
+        .def("violation", [](const mm::Smo& self) { return self.violation(); })
         .def("rescale", &mm::Smo::rescale, "factor"_a)
         .def_rw("tol", &mm::Smo::tol)
-        .def_prop_ro("beta", [](const mm::Smo& self) {
-            return vector_from(std::vector<double>(self.beta().begin(), self.beta().end()));
-        }, nb::rv_policy::move)
+        .def_prop_ro(
+            "beta",
+            [](const mm::Smo& self) {
+                return vector_from(std::vector<double>(self.beta().begin(), self.beta().end()));
+            },
+            nb::rv_policy::move)
         .def_prop_ro("iterations", &mm::Smo::iterations)
         .def_prop_ro("active", &mm::Smo::active)
         .def_prop_ro("ray", &mm::Smo::ray)

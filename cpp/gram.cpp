@@ -10,17 +10,21 @@ namespace mm {
 namespace {
 
 constexpr std::int64_t strip = 1024;  // columns per task
-constexpr std::int64_t worth_threads = 1 << 20;  // multiplications in a block that repay waking a thread
+constexpr std::int64_t worth_threads =
+    1 << 20;  // multiplications in a block that repay waking a thread
 
 double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 }  // namespace
 
 template <class S>
 RowCache<S>::RowCache(Source source, std::int64_t bytes)
-    : source_(std::move(source)), bytes_(bytes), slot_(static_cast<std::size_t>(height(source_.rows)), -1) {}
+    : source_(std::move(source)),
+      bytes_(bytes),
+      slot_(static_cast<std::size_t>(height(source_.rows)), -1) {}
 
 template <class S>
 void RowCache<S>::reset(std::vector<std::int64_t> columns) {
@@ -37,18 +41,23 @@ void RowCache<S>::reset(std::vector<std::int64_t> columns) {
     size_up();
 }
 
-// How many rows of the present length fit the budget; never fewer than four, never more than exist.
+// How many rows of the present length fit; never more than exist. The store holds four rows at
+// least and is otherwise the budget, or what all rows need: memory that no row is written to is not
+// used.
 template <class S>
 void RowCache<S>::size_up() {
     const auto length = std::max<std::int64_t>(static_cast<std::int64_t>(columns_.size()), 1);
-    const auto fitting = bytes_ / (length * static_cast<std::int64_t>(sizeof(S)));
-    capacity_ = std::clamp<std::int64_t>(fitting, 4, std::max<std::int64_t>(height(source_.rows), 4));
-    if (capacity_ * length > reserved_) {
-        reserved_ = capacity_ * length;
-        auto grown = std::make_unique_for_overwrite<S[]>(static_cast<std::size_t>(reserved_));
-        std::copy_n(store_.get(), used_ * length, grown.get());
-        store_ = std::move(grown);
+    const auto rows = std::max<std::int64_t>(height(source_.rows), 4);
+    if (used_ == 0) {
+        const auto wanted = std::min(bytes_ / static_cast<std::int64_t>(sizeof(S)), rows * length);
+        const auto cells = std::max(wanted, 4 * length);
+        if (cells > reserved_) {
+            store_.reset();
+            store_ = std::make_unique_for_overwrite<S[]>(static_cast<std::size_t>(cells));
+            reserved_ = cells;
+        }
     }
+    capacity_ = std::min(reserved_ / length, rows);
     owner_.resize(static_cast<std::size_t>(capacity_), -1);
     older_.resize(static_cast<std::size_t>(capacity_), -1);
     newer_.resize(static_cast<std::size_t>(capacity_), -1);
@@ -145,7 +154,8 @@ void RowCache<S>::tiles(const Basis<P>& basis, std::span<const std::int64_t> ids
     Block<P> block;
     block.fill(source_.rows, ids, basis.centre(), basis.program().uses_distance());
     const auto length = basis.size();
-    // OpenBLAS has fast kernels for products of at most 1200 cells, so a strip is cut into such tiles.
+    // OpenBLAS has fast kernels for products of at most 1200 cells, so a strip is cut into such
+    // tiles.
     const auto width = std::max<std::int64_t>(64, strip / block.m);
     const auto task = [&](std::int64_t index, int) {
         thread_local Workspace<P> workspace;

@@ -29,7 +29,7 @@ struct Counters {
 // every cached row where it lies, so the same bytes hold more rows.
 template <class S>
 class RowCache {
-  public:
+ public:
     RowCache(Source source, std::int64_t bytes);
 
     // Start again with these columns (row numbers of the Gram); forgets every row.
@@ -48,7 +48,7 @@ class RowCache {
 
     Counters counters;
 
-  private:
+ private:
     std::int64_t take_slot();
     void touch(std::int64_t slot);
     void unlink(std::int64_t slot);
@@ -64,7 +64,7 @@ class RowCache {
     std::optional<Basis<float>> single_;
     std::optional<Basis<double>> double_;
     std::unique_ptr<S[]> store_;
-    std::vector<std::int64_t> slot_;             // per row of the Gram: its slot or -1
+    std::vector<std::int64_t> slot_;                   // per row of the Gram: its slot or -1
     std::vector<std::int64_t> owner_, older_, newer_;  // per slot; slots form a list by age
     std::int64_t oldest_ = -1, newest_ = -1;
 };

@@ -59,7 +59,8 @@ MM_INLINE P matern(P r, int twice_nu) {  // r = distance / length_scale
 
 // One row of a tile: x[j] is the measure of u with v_j; nu, nv their squared norms.
 template <class P>
-MM_INLINE void leaf(const Instruction& in, const P* x, P nu, const P* nv, std::int64_t count, P* out) {
+MM_INLINE void leaf(const Instruction& in, const P* x, P nu, const P* nv, std::int64_t count,
+                    P* out) {
     const P a = static_cast<P>(in.a), b = static_cast<P>(in.b);
     switch (in.op) {
         case Op::rbf:
@@ -83,7 +84,8 @@ MM_INLINE void leaf(const Instruction& in, const P* x, P nu, const P* nv, std::i
             break;
         case Op::laplacian:
         case Op::chi2:
-            for (std::int64_t j = 0; j < count; ++j) out[j] = exp_negative(-a * (x[j] > 0 ? x[j] : P(0)));
+            for (std::int64_t j = 0; j < count; ++j)
+                out[j] = exp_negative(-a * (x[j] > 0 ? x[j] : P(0)));
             break;
         default: std::copy_n(x, count, out);  // linear, intersection
     }
@@ -113,7 +115,8 @@ void run_leaf(const Instruction& in, const P* x, const Block<P>& a, const P* nv,
               P* out) {
     simd([&]() MM_LAMBDA {
         for (std::int64_t r = 0; r < a.m; ++r)
-            leaf(in, x + r * count, a.norms.empty() ? P(0) : a.norms[r], nv, count, out + r * count);
+            leaf(in, x + r * count, a.norms.empty() ? P(0) : a.norms[r], nv, count,
+                 out + r * count);
     });
 }
 
@@ -152,7 +155,8 @@ template <class P>
 Basis<P>::Basis(const Rows& rows, std::span<const std::int64_t> chosen,
                 std::shared_ptr<const Program> program)
     : program_(std::move(program)),
-      centre_(program_->stationary() && !is_sparse(rows) ? mean(rows, chosen) : std::vector<double>{}),
+      centre_(program_->stationary() && !is_sparse(rows) ? mean(rows, chosen)
+                                                         : std::vector<double>{}),
       packed_(rows, chosen, centre_) {
     if (program_->uses_distance())
         for (const double norm : squared_norms(rows, chosen, centre_))
@@ -185,7 +189,9 @@ void Basis<P>::tile(const Block<P>& a, std::int64_t first, std::int64_t count, P
             const bool binary = in.op == Op::add || in.op == Op::mul;
             P* top = stack.back();
             if (binary) stack.pop_back();
-            simd([&]() MM_LAMBDA { combine(in, stack.back(), top, static_cast<std::int64_t>(cells)); });
+            simd([&]() MM_LAMBDA {
+                combine(in, stack.back(), top, static_cast<std::int64_t>(cells));
+            });
             continue;
         }
         P* target = out;
@@ -209,12 +215,17 @@ std::vector<double> diagonal(const Rows& rows, const Program& program) {
         if (!is_leaf(in.op)) {
             auto top = std::move(stack.back());
             const bool binary = in.op == Op::add || in.op == Op::mul;
-            if (binary) stack.pop_back(); else stack.back() = std::move(top);
+            if (binary)
+                stack.pop_back();
+            else
+                stack.back() = std::move(top);
             auto& below = stack.back();
-            combine(in, below.data(), binary ? top.data() : below.data(), static_cast<std::int64_t>(below.size()));
+            combine(in, below.data(), binary ? top.data() : below.data(),
+                    static_cast<std::int64_t>(below.size()));
             continue;
         }
-        if (in.op == Op::rbf || in.op == Op::matern || in.op == Op::laplacian || in.op == Op::chi2) {
+        if (in.op == Op::rbf || in.op == Op::matern || in.op == Op::laplacian ||
+            in.op == Op::chi2) {
             stack.emplace_back(all.size(), 1.0);  // distance 0
             continue;
         }

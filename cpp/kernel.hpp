@@ -10,7 +10,20 @@
 
 namespace mm {
 
-enum class Op { linear, poly, rbf, laplacian, sigmoid, matern, chi2, intersection, add, mul, scale, pow };
+enum class Op {
+    linear,
+    poly,
+    rbf,
+    laplacian,
+    sigmoid,
+    matern,
+    chi2,
+    intersection,
+    add,
+    mul,
+    scale,
+    pow
+};
 
 struct Instruction {
     Op op;
@@ -31,8 +44,8 @@ struct Block {
     std::vector<P> data, norms;
     std::int64_t m = 0;
 
-    void fill(const Rows& rows, std::span<const std::int64_t> chosen, std::span<const double> centre,
-              bool with_norms);
+    void fill(const Rows& rows, std::span<const std::int64_t> chosen,
+              std::span<const double> centre, bool with_norms);
 };
 
 template <class P>
@@ -44,8 +57,9 @@ struct Workspace {
 // The functions k(x_j, .) of chosen rows x_j, ready to be evaluated in tiles.
 template <class P>
 class Basis {
-  public:
-    Basis(const Rows& rows, std::span<const std::int64_t> chosen, std::shared_ptr<const Program> program);
+ public:
+    Basis(const Rows& rows, std::span<const std::int64_t> chosen,
+          std::shared_ptr<const Program> program);
 
     std::int64_t size() const { return packed_.size(); }
     std::int64_t width() const { return packed_.width(); }
@@ -58,7 +72,7 @@ class Basis {
     void tile(const Block<P>& a, std::int64_t first, std::int64_t count, P* out,
               Workspace<P>& workspace) const;
 
-  private:
+ private:
     std::shared_ptr<const Program> program_;
     std::vector<double> centre_;
     Packed<P> packed_;

@@ -15,7 +15,7 @@
 namespace mm {
 
 class Pool {
-  public:
+ public:
     explicit Pool(int threads) : threads_(threads < 1 ? 1 : threads) {}
     Pool(const Pool&) = delete;
     Pool& operator=(const Pool&) = delete;
@@ -53,7 +53,7 @@ class Pool {
         if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     }
 
-  private:
+ private:
     void start() {
         for (int id = static_cast<int>(workers_.size()) + 1; id < threads_; ++id)
             workers_.emplace_back([this, id, seen = round_]() mutable { loop(id, seen); });

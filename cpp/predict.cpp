@@ -37,8 +37,8 @@ void for_tiles(const Basis<double>& basis, const Rows& z, std::int64_t first, st
 
 }  // namespace
 
-void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first, std::int64_t count,
-                   double* out, Pool& pool) {
+void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first,
+                   std::int64_t count, double* out, Pool& pool) {
     for_tiles(basis, z, first, count, pool,
               [&](auto top, auto height, auto left, auto width, const double* values) {
                   for (std::int64_t r = 0; r < height; ++r)

@@ -1,5 +1,5 @@
-// Sums of kernel functions, f(z) = sum_j coef_j k(x_j, z), in float64: prediction, and the product of
-// the Gram matrix with a vector.
+// Sums of kernel functions, f(z) = sum_j coef_j k(x_j, z), in float64: prediction, and the product
+// of the Gram matrix with a vector.
 #pragma once
 
 #include "kernel.hpp"
@@ -8,8 +8,8 @@
 namespace mm {
 
 // out (count x basis.size()) = k(z_i, x_j) for rows first .. first + count of z.
-void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first, std::int64_t count,
-                   double* out, Pool& pool);
+void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first,
+                   std::int64_t count, double* out, Pool& pool);
 
 // out (count x q) += kernel_matrix coef, with coef (basis.size() x q), all row-major.
 void combine(const Basis<double>& basis, const Rows& z, std::int64_t first, std::int64_t count,

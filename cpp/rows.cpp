@@ -63,8 +63,7 @@ P sum_sparse(const P* u, P at_zero, const P* values, const std::int32_t* indices
 template <class F>
 auto with_measure(Measure what, F&& f) {
     switch (what) {
-        case Measure::manhattan:
-            return f(std::integral_constant<Measure, Measure::manhattan>{});
+        case Measure::manhattan: return f(std::integral_constant<Measure, Measure::manhattan>{});
         case Measure::chi2: return f(std::integral_constant<Measure, Measure::chi2>{});
         case Measure::minimum: return f(std::integral_constant<Measure, Measure::minimum>{});
         default: return f(std::integral_constant<Measure, Measure::dot>{});
@@ -81,7 +80,8 @@ std::vector<double> mean(const Rows& rows, std::span<const std::int64_t> chosen)
                 for (const auto i : chosen)
                     for (std::int64_t k = 0; k < r.d; ++k)
                         total[k] += r.data[i * r.row_stride + k * r.column_stride];
-                for (auto& t : total) t /= static_cast<double>(std::max<std::size_t>(chosen.size(), 1));
+                for (auto& t : total)
+                    t /= static_cast<double>(std::max<std::size_t>(chosen.size(), 1));
             }
         },
         rows);
@@ -102,7 +102,8 @@ void scatter(const Rows& rows, std::int64_t i, std::span<const double> centre, P
                         out[k] = static_cast<P>(static_cast<double>(row[k * r.column_stride]) -
                                                 centre[k]);
             } else {
-                std::fill(out, out + r.d, P(0));
+                for (std::int64_t k = 0; k < r.d; ++k)
+                    out[k] = centre.empty() ? P(0) : static_cast<P>(-centre[k]);
                 for (auto k = r.offsets[i]; k < r.offsets[i + 1]; ++k)
                     out[r.indices[k]] += static_cast<P>(r.values[k]);
             }
@@ -131,9 +132,8 @@ std::vector<double> self_measure(const Rows& rows, std::span<const std::int64_t>
     const auto d = static_cast<std::int64_t>(row.size());
     for (std::size_t k = 0; k < chosen.size(); ++k) {
         scatter(rows, chosen[k], {}, row.data());
-        out[k] = with_measure(measure, [&](auto what) {
-            return sum_shares<what.value>(row.data(), row.data(), d);
-        });
+        out[k] = with_measure(
+            measure, [&](auto what) { return sum_shares<what.value>(row.data(), row.data(), d); });
     }
     return out;
 }
@@ -222,9 +222,9 @@ void Packed<P>::measure(Measure what, const P* a, std::int64_t m, std::int64_t f
                 for (std::int64_t k = 0; k < d_; ++k) at_zero += share<measured>(u[k], P(0));
             for (std::int64_t j = 0; j < count; ++j) {
                 const auto from = offsets_[first + j];
-                line[j] = sum_sparse<measured>(u, at_zero, values_.data() + from,
-                                               indices_.data() + from,
-                                               offsets_[first + j + 1] - from);
+                line[j] =
+                    sum_sparse<measured>(u, at_zero, values_.data() + from, indices_.data() + from,
+                                         offsets_[first + j + 1] - from);
             }
         }
     });

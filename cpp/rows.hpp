@@ -23,9 +23,9 @@ struct Csr {
     std::int64_t n, d;
 };
 
-using Rows = std::variant<Dense<float>, Dense<double>, Csr<float, std::int32_t>,
-                          Csr<float, std::int64_t>, Csr<double, std::int32_t>,
-                          Csr<double, std::int64_t>>;
+using Rows =
+    std::variant<Dense<float>, Dense<double>, Csr<float, std::int32_t>, Csr<float, std::int64_t>,
+                 Csr<double, std::int32_t>, Csr<double, std::int64_t>>;
 
 inline std::int64_t height(const Rows& rows) {
     return std::visit([](const auto& r) { return r.n; }, rows);
@@ -57,7 +57,7 @@ std::vector<double> self_measure(const Rows& rows, std::span<const std::int64_t>
 // place when only some of them are kept. Borrows the caller's memory when it is already so.
 template <class P>
 class Packed {
-  public:
+ public:
     Packed(const Rows& rows, std::span<const std::int64_t> chosen, std::span<const double> centre);
 
     std::int64_t size() const { return n_; }
@@ -70,13 +70,13 @@ class Packed {
     void measure(Measure what, const P* a, std::int64_t m, std::int64_t first, std::int64_t count,
                  P* out) const;
 
-  private:
+ private:
     std::int64_t n_, d_;
     bool sparse_;
     const P* borrowed_ = nullptr;
-    std::vector<P> values_;               // dense rows, or the nonzeros of sparse ones
-    std::vector<std::int32_t> indices_;   // sparse only
-    std::vector<std::int64_t> offsets_;   // sparse only
+    std::vector<P> values_;              // dense rows, or the nonzeros of sparse ones
+    std::vector<std::int32_t> indices_;  // sparse only
+    std::vector<std::int64_t> offsets_;  // sparse only
 };
 
 }  // namespace mm

@@ -63,8 +63,8 @@ auto simd(F&& f) {
     return f();
 }
 
-// exp(x) for x <= 0. Cody-Waite reduction x = n ln 2 + r, a polynomial in r, then 2^n by adding n to
-// the exponent bits. Errors below 1.5 ulp (float) and 1 ulp (double); underflow gives 0.
+// exp(x) for x <= 0. Cody-Waite reduction x = n ln 2 + r, a polynomial in r, then 2^n by adding n
+// to the exponent bits. Errors below 1.5 ulp (float) and 1 ulp (double); underflow gives 0.
 MM_INLINE float exp_negative(float x) {
     const float magic = 12582912.0f;  // 1.5 * 2^23: rounds to the nearest integer
     const float clamped = x > -87.0f ? x : -87.0f;

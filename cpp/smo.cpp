@@ -14,10 +14,12 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr std::int64_t likely_rows = 7;
+constexpr double endless = 1e50;  // a variable this large is on its way to infinity: worth a look
 constexpr double eps = std::numeric_limits<double>::epsilon();
 
 double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
 }
 
 template <class V>
@@ -85,10 +87,11 @@ Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<c
       problem_(std::move(problem)),
       beta_(std::move(beta)),
       shrinking_(shrinking),
-      cache_(single_rows ? std::variant<RowCache<float>, RowCache<double>>(
-                               std::in_place_type<RowCache<float>>, std::move(source), cache_bytes)
-                         : std::variant<RowCache<float>, RowCache<double>>(
-                               std::in_place_type<RowCache<double>>, std::move(source), cache_bytes)),
+      cache_(single_rows
+                 ? std::variant<RowCache<float>, RowCache<double>>(
+                       std::in_place_type<RowCache<float>>, std::move(source), cache_bytes)
+                 : std::variant<RowCache<float>, RowCache<double>>(
+                       std::in_place_type<RowCache<double>>, std::move(source), cache_bytes)),
       all_F_(kbeta.begin(), kbeta.end()) {
     const auto& p = problem_;
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(p.s.size()); ++k)
@@ -113,16 +116,20 @@ void Smo::lay_out(const std::vector<char>& in_play) {
     const auto count = static_cast<std::int64_t>(order_.size());
     for (std::int64_t a = 0, b; a < count; a = b) {
         const auto group = problem_.group[order_[a]], row = problem_.row[order_[a]];
-        for (b = a + 1; b < count && problem_.group[order_[b]] == group && problem_.row[order_[b]] == row;) ++b;
+        for (b = a + 1;
+             b < count && problem_.group[order_[b]] == group && problem_.row[order_[b]] == row;)
+            ++b;
         const auto slot = static_cast<std::int64_t>(position_.size());
         const auto groups = std::max<std::int64_t>(group, 0);
-        while (static_cast<std::int64_t>(group_slots_.size()) <= groups) group_slots_.push_back({slot, slot});
+        while (static_cast<std::int64_t>(group_slots_.size()) <= groups)
+            group_slots_.push_back({slot, slot});
         if (!in_play[row]) continue;
         if (position_of[row] < 0) {
             position_of[row] = active();
             row_at_.push_back(row);
         }
-        if (slot > group_slots_.back().first && position_of[row] != position_.back() + 1) aligned_ = false;
+        if (slot > group_slots_.back().first && position_of[row] != position_.back() + 1)
+            aligned_ = false;
         position_.push_back(position_of[row]);
         variables_.push_back({a, b});
         curvature_.push_back(problem_.diagonal[row] + problem_.D[order_[a]]);
@@ -132,7 +139,8 @@ void Smo::lay_out(const std::vector<char>& in_play) {
     for (std::size_t p = 0; p < row_at_.size(); ++p) F_[p] = all_F_[row_at_[p]];
     up_.resize(position_.size());
     down_.resize(position_.size());
-    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot) set_candidates(slot);
+    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
+        set_candidates(slot);
     all_in_play_ = std::ranges::all_of(in_play, [](char c) { return c != 0; });
 }
 
@@ -158,8 +166,8 @@ std::int64_t Smo::best_variable(std::int64_t slot, bool up) const {
     return -1;
 }
 
-// Per group the variable that most wants to rise, and the bound of those that may fall; the group in
-// which the two lie furthest apart.
+// Per group the variable that most wants to rise, and the bound of those that may fall; the group
+// in which the two lie furthest apart.
 Smo::Choice Smo::most_violating() const {
     Choice chosen{-1, -1, -inf, inf};
     for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
@@ -170,8 +178,10 @@ Smo::Choice Smo::most_violating() const {
         const auto [high, low] =
             with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto) {
                 return simd([&]() MM_LAMBDA {
-                    const auto highest = best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
-                    const auto lowest = best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
+                    const auto highest =
+                        best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
+                    const auto lowest = best_of<double>(
+                        n, [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
                     return std::pair(highest, lowest);
                 });
             });
@@ -191,26 +201,28 @@ std::int64_t Smo::second_order(const S* row, const Choice& choice) const {
     const double scale = 1.0 / (choice.high - choice.low);  // keeps the squares within float
     // Below this share of K_ii + K_jj the curvature is rounding as soon as the difference is.
     constexpr double least = 1e-7;
-    const auto partner = with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto at) {
-        return simd([&]() MM_LAMBDA {
-            return best_of<S>(last - first, [&](std::int64_t k) MM_LAMBDA {
-                const double difference = (high - down[k] + F(k)) * scale;
-                const S sum = static_cast<S>(own + curvature[k]);
-                const S flat = sum * static_cast<S>(least);
-                const S eta = sum - 2 * row[at(k)];
-                const S d = static_cast<S>(difference);
-                const S score = d * d / (eta > flat ? eta : flat);
-                return d > 0 ? score : -std::numeric_limits<S>::infinity();
+    const auto partner =
+        with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto at) {
+            return simd([&]() MM_LAMBDA {
+                return best_of<S>(last - first, [&](std::int64_t k) MM_LAMBDA {
+                    const double difference = (high - down[k] + F(k)) * scale;
+                    const S sum = static_cast<S>(own + curvature[k]);
+                    const S flat = sum * static_cast<S>(least);
+                    const S eta = sum - 2 * row[at(k)];
+                    const S d = static_cast<S>(difference);
+                    const S score = d * d / (eta > flat ? eta : flat);
+                    return d > 0 ? score : -std::numeric_limits<S>::infinity();
+                });
             });
         });
-    });
     return partner.index < 0 ? -1 : first + partner.index;
 }
 
 // The row of a slot. A missing one is computed in one block with rows that are likely wanted next:
 // the strongest candidates of the same kind, one from each stretch of the group.
 template <class S>
-const S* Smo::row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, bool up, Pool& pool) {
+const S* Smo::row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, bool up,
+                     Pool& pool) {
     const auto id = row_at_[position_[slot]];
     if (cache.has(id)) {
         ++cache.counters.rows_cached;
@@ -218,17 +230,20 @@ const S* Smo::row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, 
     }
     std::vector<std::int64_t> block{id};
     const auto [first, last] = slots_of(group);
-    const auto stretches = std::min<std::int64_t>({likely_rows, cache.capacity() / 4, (last - first) / 64});
+    const auto stretches =
+        std::min<std::int64_t>({likely_rows, cache.capacity() / 4, (last - first) / 64});
     for (std::int64_t q = 0; q < stretches; ++q) {
-        const auto from = first + (last - first) * q / stretches, to = first + (last - first) * (q + 1) / stretches;
+        const auto from = first + (last - first) * q / stretches,
+                   to = first + (last - first) * (q + 1) / stretches;
         const double* limit = (up ? up_ : down_).data() + from;
-        const auto best = with_lookup(aligned_, F_.data(), position_.data() + from, [&](auto F, auto) {
-            return simd([&]() MM_LAMBDA {
-                return best_of<double>(to - from, [&](std::int64_t k) MM_LAMBDA {
-                    return up ? limit[k] - F(k) : F(k) - limit[k];
+        const auto best =
+            with_lookup(aligned_, F_.data(), position_.data() + from, [&](auto F, auto) {
+                return simd([&]() MM_LAMBDA {
+                    return best_of<double>(to - from, [&](std::int64_t k) MM_LAMBDA {
+                        return up ? limit[k] - F(k) : F(k) - limit[k];
+                    });
                 });
             });
-        });
         if (best.index < 0) continue;
         const auto other = row_at_[position_[from + best.index]];
         if (other != id && !cache.has(other)) block.push_back(other);
@@ -255,7 +270,8 @@ Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
     const auto i = choice.up;
     const S* row_i = row_of(cache, i, choice.group, true, pool);
     const double own = down_[i];
-    if (variables_[i].last - variables_[i].first == 1) down_[i] = inf;  // no step from itself to itself
+    if (variables_[i].last - variables_[i].first == 1)
+        down_[i] = inf;  // no step from itself to itself
     const auto j = second_order(row_i, choice);
     down_[i] = own;
     if (j < 0) return Outcome::converged;
@@ -275,6 +291,7 @@ Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
     beta_[b] = t == room_b ? problem_.l[b] : old_b - t;
     const double da = beta_[a] - old_a, db = beta_[b] - old_b;
     if (da == 0 && db == 0) return Outcome::stalled;
+    if (std::abs(beta_[a]) > endless || std::abs(beta_[b]) > endless) since_refresh_ = 1LL << 40;
     gained_ += t * (rise - 0.5 * eta * t);
     const S* row_j = row_of(cache, j, choice.group, false, pool);
     row_i = cache.row(row_at_[position_[i]]);
@@ -289,20 +306,21 @@ template <class S>
 Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
     const auto n = static_cast<std::int64_t>(position_.size());
     const double *up = up_.data(), *down = down_.data(), *curvature = curvature_.data();
-    const auto [worst, best] = with_lookup(aligned_, F_.data(), position_.data(), [&](auto F, auto) {
-        const auto wish = [&](std::int64_t k) MM_LAMBDA {
-            const double rise = up[k] - F(k), fall = F(k) - down[k];
-            return rise > fall ? rise : fall;
-        };
-        return simd([&]() MM_LAMBDA {
-            const auto largest = best_of<double>(n, wish);
-            const auto gain = best_of<double>(n, [&](std::int64_t k) MM_LAMBDA {
-                const double v = wish(k), c = curvature[k] > 1e-300 ? curvature[k] : 1e-300;
-                return v > 0 ? v * (v / c) : -inf;
+    const auto [worst, best] =
+        with_lookup(aligned_, F_.data(), position_.data(), [&](auto F, auto) {
+            const auto wish = [&](std::int64_t k) MM_LAMBDA {
+                const double rise = up[k] - F(k), fall = F(k) - down[k];
+                return rise > fall ? rise : fall;
+            };
+            return simd([&]() MM_LAMBDA {
+                const auto largest = best_of<double>(n, wish);
+                const auto gain = best_of<double>(n, [&](std::int64_t k) MM_LAMBDA {
+                    const double v = wish(k), c = curvature[k] > 1e-300 ? curvature[k] : 1e-300;
+                    return v > 0 ? v * (v / c) : -inf;
+                });
+                return std::pair(largest, gain);
             });
-            return std::pair(largest, gain);
         });
-    });
     if (worst.index < 0 || worst.value <= tol) return Outcome::converged;
     const auto slot = best.index;
     const double F = F_[position_[slot]];
@@ -316,7 +334,8 @@ Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
         return Outcome::unbounded;
     }
     const double old = beta_[k];
-    beta_[k] = rising ? (t == room ? problem_.u[k] : old + t) : (t == room ? problem_.l[k] : old - t);
+    beta_[k] =
+        rising ? (t == room ? problem_.u[k] : old + t) : (t == room ? problem_.l[k] : old - t);
     if (beta_[k] == old) return Outcome::stalled;
     gained_ += t * (wish - 0.5 * curvature_[slot] * t);
     const S* row = row_of(cache, slot, 0, rising, pool);
@@ -326,9 +345,7 @@ Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
 }
 
 // Now and then: did the steps since the last look lower the objective by more than its rounding?
-// And is the gradient, which drifts with every step, young enough?
 bool Smo::progressing() {
-    if (++since_refresh_ > std::max<std::int64_t>(1000000, 100 * active())) return false;
     if (++since_mark_ < std::max<std::int64_t>(10000, 4 * active())) return true;
     double scale = 0;
     for (const auto k : order_) scale += std::abs(problem_.s[k] * beta_[k]);
@@ -350,6 +367,7 @@ Outcome Smo::loop(RowCache<S>& cache, std::int64_t iterations, double seconds, P
         if (outcome != Outcome::running) return outcome;
         ++iterations_;
         if (!progressing()) return Outcome::stalled;
+        if (++since_refresh_ > std::max<std::int64_t>(20000, 10 * active())) return Outcome::slow;
         if ((active() > 1000 || done % 16 == 0) && now() > deadline) break;
     }
     return Outcome::running;
@@ -403,12 +421,13 @@ struct Bounds {
 
 }  // namespace
 
-double Smo::violation() const {
+double Smo::violation(bool in_play) const {
     std::vector<Bounds> bounds(static_cast<std::size_t>(std::max<std::int64_t>(groups(), 1)));
-    std::vector<double> F(all_F_);
+    std::vector<double> F(in_play ? std::vector<double>(all_F_.size(), NAN) : all_F_);
     for (std::size_t p = 0; p < row_at_.size(); ++p) F[row_at_[p]] = F_[p];
     for (const auto k : order_) {
         const double value = candidate(k) - F[problem_.row[k]];
+        if (std::isnan(value)) continue;
         auto& b = bounds[std::max<std::int64_t>(problem_.group[k], 0)];
         if (beta_[k] < problem_.u[k]) b.high = std::max(b.high, value);
         if (beta_[k] > problem_.l[k]) b.low = std::min(b.low, value);
@@ -434,11 +453,19 @@ double Smo::estimated_gap() const {
                 const auto k = order_[a];
                 const double r = candidate(k) - F_[position_[slot]] - lambda;
                 const double room = r > 0 ? problem_.u[k] - beta_[k] : beta_[k] - problem_.l[k];
-                const double reach = problem_.D[k] > 0 ? std::min(room, std::abs(r) / problem_.D[k]) : room;
-                if (std::isfinite(reach)) gap += std::abs(r) * reach - 0.5 * problem_.D[k] * reach * reach;
+                const double reach =
+                    problem_.D[k] > 0 ? std::min(room, std::abs(r) / problem_.D[k]) : room;
+                if (std::isfinite(reach))
+                    gap += std::abs(r) * reach - 0.5 * problem_.D[k] * reach * reach;
             }
     }
     return gap;
+}
+
+void Smo::assign(std::vector<double> beta) {
+    beta_ = std::move(beta);
+    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
+        set_candidates(slot);
 }
 
 void Smo::rebalance() {
@@ -464,7 +491,8 @@ void Smo::refresh(std::span<const double> kbeta) {
     since_mark_ = since_refresh_ = 0;
     gained_ = marked_ = 0;
     for (std::size_t p = 0; p < row_at_.size(); ++p) F_[p] = all_F_[row_at_[p]];
-    if (all_in_play_ || violation() <= tol) return;
+    const double worst = violation(false);
+    if (all_in_play_ || worst <= tol || violation(true) > 0.5 * worst) return;
     lay_out(std::vector<char>(problem_.diagonal.size(), 1));
     std::visit([&](auto& cache) { cache.reset(row_at_); }, cache_);
     if (shrinking_) shrink();

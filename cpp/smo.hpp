@@ -1,9 +1,10 @@
 // Sequential minimal optimisation of the one QP,
 //
-//     minimise 1/2 b'Kb + 1/2 sum_k D_k b_k^2 - s'b   s.t.  l <= b <= u,  sum over group g of b = m_g,
+//     minimise 1/2 b'Kb + 1/2 sum_k D_k b_k^2 - s'b   s.t.  l <= b <= u,  sum over group g of b =
+//     m_g,
 //
-// by pairs chosen with second-order information (Fan, Chen & Lin 2005, WSS2), or by single variables
-// where there is no group. Labels, kernels and C are unknown here.
+// by pairs chosen with second-order information (Fan, Chen & Lin 2005, WSS2), or by single
+// variables where there is no group. Labels, kernels and C are unknown here.
 #pragma once
 
 #include <cstdint>
@@ -16,34 +17,38 @@
 namespace mm {
 
 struct Quadratic {
-    std::vector<double> s, l, u, D;       // per variable
+    std::vector<double> s, l, u, D;        // per variable
     std::vector<std::int64_t> row, group;  // per variable; group -1 = none
     std::vector<double> m;                 // per group
-    std::vector<double> diagonal;  // K_ii per row of the Gram
+    std::vector<double> diagonal;          // K_ii per row of the Gram
 };
 
 enum class Outcome {
     running,    // the allowance of this call is used up
     converged,  // no violating pair on the maintained gradient: a fresh one must confirm it
-    stalled,    // no progress, or a long way since the last fresh gradient: likewise
+    stalled,    // steps no longer lower the objective: likewise
+    slow,       // many steps since the last fresh gradient: it is time for one, or another method
     unbounded,  // a ray along which the objective falls without end
 };
 
 class Smo {
-  public:
+ public:
     // `kbeta` is K beta per row of the Gram.
     Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
         double tol, bool shrinking, bool single_rows, std::int64_t cache_bytes);
 
     // At most `iterations` steps and about `seconds`.
     Outcome step(std::int64_t iterations, double seconds, int threads);
+    // Move to another feasible point that differs only in variables strictly between their bounds;
+    // `refresh` must follow.
+    void assign(std::vector<double> beta);
     // Undo what rounding has done to the group sums; call before computing K beta for `refresh`.
     void rebalance();
     // Take K beta, computed afresh in float64, for all rows; variables set aside wrongly come back.
     void refresh(std::span<const double> kbeta);
     // max over groups of (max over b < u) - (min over b > l) of s - Kb - Db, on all variables;
     // of full value only after `refresh`.
-    double violation() const;
+    double violation() const { return violation(false); }
     // The feasible set of a hard margin is a cone: move to the best multiple of beta.
     void rescale(double factor);
 
@@ -59,7 +64,7 @@ class Smo {
     std::pair<std::int64_t, std::int64_t> ray() const { return ray_; }
     double tol;
 
-  private:
+ private:
     struct Range {
         std::int64_t first, last;
     };
@@ -73,7 +78,9 @@ class Smo {
     double candidate(std::int64_t variable) const;
     std::int64_t best_variable(std::int64_t slot, bool up) const;
     Choice most_violating() const;
-    Range slots_of(std::int64_t group) const { return group_slots_[static_cast<std::size_t>(group)]; }
+    Range slots_of(std::int64_t group) const {
+        return group_slots_[static_cast<std::size_t>(group)];
+    }
     bool settled(std::int64_t slot, double high, double low) const;
     void shrink();
 
@@ -89,6 +96,7 @@ class Smo {
     const S* row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, bool up, Pool& pool);
     template <class S>
     void add_rows(const S* a, double da, const S* b, double db);
+    double violation(bool in_play) const;
     bool progressing();
     std::int64_t groups() const { return static_cast<std::int64_t>(problem_.m.size()); }
 
@@ -97,19 +105,20 @@ class Smo {
     bool shrinking_;
     std::variant<RowCache<float>, RowCache<double>> cache_;
 
-    // A slot holds the variables of one group on one row (two in regression): one candidate to go up
-    // and one to go down. Slots are sorted by group, positions are the rows in play.
-    std::vector<std::int64_t> order_;          // variables that can move, by (group, row)
-    std::vector<std::int64_t> row_at_;         // position -> row of the Gram
-    std::vector<double> F_;                    // K beta per position
-    std::vector<std::int64_t> position_;       // slot -> position
-    std::vector<Range> variables_;             // slot -> range of order_
-    std::vector<Range> group_slots_;           // group -> range of slots; a single one without groups
-    std::vector<double> up_, down_;            // per slot: s - Db of its candidates, or -inf, +inf
-    std::vector<double> curvature_;            // per slot: K_ii + D
-    bool aligned_ = true;                      // a group's slots lie on consecutive positions
+    // A slot holds the variables of one group on one row (two in regression): one candidate to go
+    // up and one to go down. Slots are sorted by group, positions are the rows in play.
+    std::vector<std::int64_t> order_;     // variables that can move, by (group, row)
+    std::vector<std::int64_t> row_at_;    // position -> row of the Gram
+    std::vector<double> F_;               // K beta per position
+    std::vector<std::int64_t> position_;  // slot -> position
+    std::vector<Range> variables_;        // slot -> range of order_
+    std::vector<Range> group_slots_;      // group -> range of slots; a single one without groups
+    std::vector<double> up_, down_;       // per slot: s - Db of its candidates, or -inf, +inf
+    std::vector<double> curvature_;       // per slot: K_ii + D
+    bool aligned_ = true;                 // a group's slots lie on consecutive positions
 
-    std::vector<double> all_F_;  // K beta per row of the Gram, as of the last refresh where set aside
+    std::vector<double>
+        all_F_;  // K beta per row of the Gram, as of the last refresh where set aside
     bool all_in_play_ = true;
     std::int64_t iterations_ = 0, until_shrink_ = 0, since_mark_ = 0, since_refresh_ = 0;
     double gained_ = 0, marked_ = 0;

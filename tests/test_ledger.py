@@ -197,7 +197,7 @@ def small(rng, *, bias):
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("noise", [0.0, 1e-4, 0.02])
+@pytest.mark.parametrize("noise", [0.0, 1e-4, 0.02, 0.5])
 def test_leave_one_out_verdicts_are_never_wrong(bias, noise):
     """Also at points that are not optimal: the verdict pays for its gap."""
     rng = np.random.default_rng(23)

@@ -92,11 +92,44 @@ def test_project_survives_huge_input(kind):
             assert_feasible(problem, point)
 
 
+def test_drift_is_repaired_without_leaving_the_bounds():
+    """A solver's rounding must not turn bound vectors into free ones: that would ruin the KKT."""
+    rng = np.random.default_rng(30)
+    y = np.where(rng.random(200) < 0.5, 1, -1)
+    problem = soft_margin(MatrixGram(np.eye(200)), y, C=3.0)
+    beta = random_feasible(problem, rng)
+    drifted = beta.copy()
+    bound = (beta == problem.l) | (beta == problem.u)
+    drifted[np.argmin(bound)] += 1e-11
+    point = problem.project(drifted)
+    assert_feasible(problem, point)
+    assert 20 < bound.sum() < 200
+    np.testing.assert_array_equal(point[bound], beta[bound])
+    over = beta * (1 + 1e-14)
+    np.testing.assert_array_equal(problem.project(over)[bound], beta[bound])
+
+
+def test_a_feasible_set_of_one_point():
+    rng = np.random.default_rng(31)
+    problem = one_class(MatrixGram(np.eye(300)), nu=1.0, sample_weight=rng.random(300))
+    np.testing.assert_array_equal(problem.project(rng.normal(size=300)), problem.u)
+    y = np.repeat([1, -1], [100, 200])
+    problem = nu_svc(MatrixGram(np.eye(300)), y, nu=2 / 3)
+    np.testing.assert_array_equal(problem.project(rng.normal(size=300))[:100], np.ones(100))
+
+
 @pytest.mark.parametrize("bad", [[np.nan, 0, 0], [np.inf, 0, 0], [0, 0], [[0, 0, 0]]])
 def test_project_refuses(bad):
     problem = soft_margin(MatrixGram(np.eye(3)), [1, -1, 1])
     with pytest.raises(ValueError, match="beta must be 3 finite numbers"):
         problem.project(bad)
+
+
+def bare(s, lower, upper, D, group, m):
+    n = len(s)
+    given = {"s": s, "l": lower, "u": upper, "D": D, "group": group, "m": m}
+    gram = MatrixGram(np.eye(n))
+    return Problem(name="bare", gram=gram, row=np.arange(n), C=np.ones(n), **given)
 
 
 def many_groups(rng, n_groups, size):
@@ -112,19 +145,7 @@ def many_groups(rng, n_groups, size):
     group = relabel[group]
     inside = lower + rng.random(n) * (upper - lower)
     m = np.bincount(group[group >= 0], weights=inside[group >= 0])
-    gram = MatrixGram(np.eye(n))
-    return Problem(
-        name="many",
-        gram=gram,
-        s=rng.normal(size=n),
-        l=lower,
-        u=upper,
-        D=D,
-        row=np.arange(n),
-        group=group,
-        m=m,
-        C=np.ones(n),
-    )
+    return bare(rng.normal(size=n), lower, upper, D, group, m)
 
 
 def test_many_groups_are_solved_as_one_by_one():
@@ -135,18 +156,8 @@ def test_many_groups_are_solved_as_one_by_one():
     assert_feasible(problem, point)
     for g in range(problem.n_groups):
         k = problem.group == g
-        alone = Problem(
-            name="one",
-            gram=MatrixGram(np.eye(int(k.sum()))),
-            s=problem.s[k],
-            l=problem.l[k],
-            u=problem.u[k],
-            D=problem.D[k],
-            row=np.arange(int(k.sum())),
-            group=np.zeros(int(k.sum()), dtype=np.int64),
-            m=problem.m[g : g + 1],
-            C=np.ones(int(k.sum())),
-        )
+        group, m = np.zeros(int(k.sum()), dtype=np.int64), problem.m[g : g + 1]
+        alone = bare(problem.s[k], problem.l[k], problem.u[k], problem.D[k], group, m)
         assert alone.multipliers(c[k])[0] == pytest.approx(lam[g], abs=1e-14)
         np.testing.assert_allclose(alone.project(3 * c[k]), point[k], atol=1e-14)
     free = problem.group < 0
@@ -168,18 +179,8 @@ def test_multipliers_minimise(seed, n):
     inside = lower + rng.choice([0.0, 0.3, 1.0]) * (upper - lower)
     upper = np.where((D > 0) & (rng.random(n) < 0.3), np.inf, upper)
     lower = np.where((D > 0) & (rng.random(n) < 0.3), -np.inf, lower)
-    problem = Problem(
-        name="one",
-        gram=MatrixGram(np.eye(n)),
-        s=c,
-        l=lower,
-        u=upper,
-        D=D,
-        row=np.arange(n),
-        group=np.zeros(n, dtype=np.int64),
-        m=np.array([inside.sum()]),
-        C=np.ones(n),
-    )
+    group, m = np.zeros(n, dtype=np.int64), np.array([inside.sum()])
+    problem = bare(c, lower, upper, D, group, m)
 
     def h(lam):
         r = c - lam
@@ -299,8 +300,11 @@ def test_nu_too_small_is_said_in_words():
     assert not problem.has_margin(beta, certificate.primal)
     with pytest.raises(ValueError, match=r"nu=0\.5 is too small for these data"):
         problem.unit_margin(beta, certificate.lam, certificate.primal)
-    exact = np.array([0.5, 0.5, 0.5, -0.5, -0.5, -0.5])
-    assert not problem.has_margin(exact, certify(problem, exact).primal)
+    last_bit = 1 - np.finfo(float).eps / 2  # coinciding points, up to the rounding of K
+    problem = nu_svc(MatrixGram(np.array([[1.0, last_bit], [last_bit, 1.0]])), [1, -1], nu=1.0)
+    certificate = certify(problem, [1.0, -1.0])
+    assert certificate.primal < 0
+    assert not problem.has_margin(np.array([1.0, -1.0]), certificate.primal)
 
 
 def test_has_margin_is_never_claimed_where_the_hulls_meet():

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
         certificate,
         datasets,
         displays,
-        estimators,
         grams,
         kernels,
         ledger,
         problems,
         solvers,
     )
+    from maxmargin import estimators as estimators
     from maxmargin.certificate import certify
     from maxmargin.estimators.svc import SVC
 

@@ -93,7 +93,7 @@ def _unwrap(estimator: Any) -> tuple[Callable[[Any], Any], Any]:
         kind = type(estimator).__name__
         raise ValueError(f"MarginDisplay needs a classifier with decision_function; got {kind}.")
     machine = getattr(estimator, "best_estimator_", estimator)
-    steps = machine if isinstance(machine, Pipeline) else [machine]
+    steps: Any = machine if isinstance(machine, Pipeline) else [machine]
     machine = steps[-1]
     if get_tags(machine).input_tags.pairwise:
         raise ValueError("MarginDisplay cannot draw a precomputed kernel: it has no input space.")

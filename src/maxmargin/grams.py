@@ -94,6 +94,8 @@ def as_rows(X: Any) -> _core.Rows:
 
 
 def _check_data(kernel: Kernel, X: Any) -> None:
+    if X.ndim != 2:
+        raise ValueError(f"X must have 2 dimensions (n_samples, n_features); got {X.ndim}.")
     if min(X.shape) < 1:
         raise ValueError(f"X must have at least one row and one column; got shape {X.shape}.")
     cells = X.data if sparse.issparse(X) else X
@@ -113,8 +115,8 @@ def _check_matrix(K: NDArray[Any]) -> None:
     for start in range(0, len(K), 1024):  # blocks: a transposed copy of all of K is not needed
         block = np.abs(K[start : start + 1024] - K[:, start : start + 1024].T)
         if block.max(initial=0.0) > slack:
-            i, j = np.unravel_index(int(block.argmax()), block.shape)
-            i = int(i) + start
+            i, j = (int(k) for k in np.unravel_index(int(block.argmax()), block.shape))
+            i += start
             raise ValueError(
                 f"The Gram matrix must be symmetric; entries ({i}, {j}) and ({j}, {i}) are "
                 f"{K[i, j]} and {K[j, i]}. Use (K + K.T) / 2 if that is what you mean."
@@ -143,14 +145,14 @@ def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = N
     array([[11.,  2.]])
     """
     Z = X if Z is None else Z
+    if isinstance(kernel, Precomputed):
+        raise ValueError("Precomputed has no formula: pass the Gram matrix itself.")
     if not kernel.compiled:
-        if isinstance(kernel, Precomputed):
-            raise ValueError("Precomputed has no formula: pass the Gram matrix itself.")
-        return _in_python(kernel, X, Z)
-    kernel = kernel.resolve(X)
+        return _in_python(kernel.resolve(X), X, Z)
     X, Z = _matrix_of(X), _matrix_of(Z)
     _check_data(kernel, X)
     _check_data(kernel, Z)
+    kernel = kernel.resolve(X)
     if X.shape[1] != Z.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features but Z has {Z.shape[1]}.")
     basis = _core.Basis(as_rows(Z), None, kernel.program())
@@ -240,18 +242,15 @@ class Gram:
         self.n_threads = n_threads
         self.matrix: NDArray[Any] | None = None
         if kernel.compiled:
+            self.X = X = _matrix_of(X)
+            _check_data(kernel, X)
             self.kernel = kernel.resolve(X)
             self.program: Any = self.kernel.program()
-            X = _matrix_of(X)
-            if X.ndim != 2:
-                raise ValueError(f"X must have 2 dimensions (n_samples, n_features); got {X.ndim}.")
-            _check_data(self.kernel, X)
-            self.X = X
         else:
-            self.kernel = kernel
+            self.kernel = kernel if isinstance(kernel, Precomputed) else kernel.resolve(X)
             self.program = None
             if not isinstance(kernel, Precomputed):
-                X = _in_python(kernel, X, X)
+                X = _in_python(self.kernel, X, X)
             if sparse.issparse(X):
                 raise TypeError("Sparse precomputed kernels are not supported.")
             X = np.asarray(X)

@@ -35,8 +35,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Weights = ArrayLike | None
 
-# Two sums that agree to this, relative to their terms, are equal.
+# Two sums that agree to this, relative to their terms, are equal; to this, they have drifted.
 ROUNDING = 8.0 * float(np.finfo(np.float64).eps)
+DRIFT = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -117,18 +118,24 @@ class Problem:
         """Give each variable its group's multiplier, 0 where it has no group."""
         return np.append(lam, 0.0)[self.group]
 
-    def multipliers(self, c: Floats, D: Floats | None = None) -> Floats:
+    def multipliers(self, c: Floats) -> Floats:
         """Minimise m_g λ_g + Σ_k φ_k(c_k − λ_g) exactly over the λ_g of each group.
 
         φ_k(r) is the maximum over l_k ≤ t ≤ u_k of r t − ½ D_k t². A flat interval gives its
         midpoint, a half-line its finite end. Where D = 0 and a bound is infinite, λ keeps
         c − λ off that side; contradicting demands of one group give the middle between them.
         """
+        low, high = self._interval(c, self.D)
+        low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+        low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
+        return low + 0.5 * (high - low)
+
+    def _interval(self, c: Floats, D: Floats) -> tuple[Floats, Floats]:
+        """The ends of the interval of best multipliers of each group."""
         order, starts = self._members
         if not len(starts):
-            return np.zeros(0)
-        c, D = c[order], (self.D if D is None else D)[order]
-        lower, upper = self.l[order], self.u[order]
+            return np.zeros(0), np.zeros(0)
+        c, D, lower, upper = c[order], D[order], self.l[order], self.u[order]
         no_top, no_floor = (D == 0) & np.isposinf(upper), (D == 0) & np.isneginf(lower)
         least = np.maximum.reduceat(np.where(no_top, c, -np.inf), starts)
         most = np.minimum.reduceat(np.where(no_floor, c, np.inf), starts)
@@ -137,11 +144,7 @@ class Problem:
         lower = np.where(no_floor, upper, lower)
         low = _lower_end(c, D, lower, upper, self.m, starts)
         high = -_lower_end(-c, D, -upper, -lower, -self.m, starts)
-        low = np.maximum(np.minimum(low, most), least)
-        high = np.minimum(np.maximum(high, least), most)
-        low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
-        low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
-        return low + 0.5 * (high - low)
+        return np.maximum(np.minimum(low, most), least), np.minimum(np.maximum(high, least), most)
 
     def _imbalance(self, beta: Floats) -> Floats:
         """How far each group sum is from m, 0 where that is rounding."""
@@ -152,14 +155,17 @@ class Problem:
         size = np.add.reduceat(np.abs(beta[order]), starts) + np.abs(self.m)
         return np.where(np.abs(off) <= ROUNDING * size, 0.0, off)
 
+    def _of(self, g: int) -> Ints:
+        """The variables of one group."""
+        order, starts = self._members
+        return order[starts[g] : starts[g + 1] if g + 1 < len(starts) else None]
+
     def start(self) -> Floats:
         """Make a sparse feasible point: 0 moved into the box, then filled in index order."""
         beta = np.clip(0.0, self.l, self.u)
-        order, starts = self._members
         missing = self._imbalance(beta)
-        for g in np.flatnonzero(missing):
-            k = order[starts[g] : starts[g + 1] if g + 1 < len(starts) else None]
-            end = self.u if missing[g] > 0 else self.l
+        for g in np.flatnonzero(missing).tolist():
+            k, end = self._of(g), self.u if missing[g] > 0 else self.l
             room = np.minimum(np.abs(end[k] - beta[k]), abs(missing[g]))
             short = np.cumsum(room) < (1 - ROUNDING) * abs(missing[g])
             last = min(int(short.sum()), len(k) - 1)
@@ -171,7 +177,9 @@ class Problem:
     def project(self, beta: ArrayLike) -> Floats:
         """Find the nearest feasible point in the Euclidean norm.
 
-        A point that is feasible, its group sums to rounding, comes back unchanged.
+        A point that is feasible, its group sums to rounding, comes back unchanged. One that has
+        only drifted (relative 1e-9) is put right in one free variable per group, so that what
+        stands at a bound stays there.
         """
         point = np.array(beta, dtype=np.float64)
         if point.shape != self.s.shape or not np.isfinite(point).all():
@@ -179,15 +187,30 @@ class Problem:
                 f"beta must be {self.n_variables} finite numbers; got shape {point.shape}"
                 + ("." if np.isfinite(point).all() else " with NaN or infinity.")
             )
-        inside = bool(((self.l <= point) & (point <= self.u)).all())
-        if inside and not self._imbalance(point).any():
-            return point
+        near = np.clip(point, self.l, self.u)
+        if np.abs(near - point).max() <= DRIFT * np.abs(point).max():
+            self._rebalance(near)
+            if not self._imbalance(near).any():
+                return near
         ones = np.ones_like(point)
         for _ in range(4):  # the first pass is exact; the others clear the rounding it leaves
-            point = np.clip(point - self.spread(self.multipliers(point, ones)), self.l, self.u)
+            low, high = self._interval(point, ones)
+            # On a half-line all variables are at their bounds; far out, exactly so.
+            lam = np.where(np.isinf(low), low, high)
+            lam = np.where(np.isinf(lam), lam, 0.5 * (low + lam))
+            point = np.clip(point - self.spread(lam), self.l, self.u)
             if not self._imbalance(point).any():
                 break
         return point
+
+    def _rebalance(self, beta: Floats) -> None:
+        """Put each small imbalance on the variable of its group with the most room."""
+        missing = self._imbalance(beta)
+        for g in np.flatnonzero(missing).tolist():
+            k = self._of(g)
+            room = np.minimum(self.u[k] - beta[k], beta[k] - self.l[k])
+            if abs(missing[g]) <= min(DRIFT * float(np.abs(beta[k]).sum()), float(room.max())):
+                beta[k[np.argmax(room)]] += missing[g]
 
     def parameters(self, lam: Floats, beta: Floats, kbeta: Floats) -> dict[str, float]:
         """Name what the multipliers mean: b; b, eta; b, epsilon; rho; or R2."""

@@ -69,7 +69,9 @@ class ProgressBar:
 
     def __call__(self, progress: Progress) -> None:
         """Take the news of one chunk."""
-        gap = f"gap {progress.relative_gap:.1e}" if math.isfinite(progress.relative_gap) else "gap -"
+        gap = (
+            f"gap {progress.relative_gap:.1e}" if math.isfinite(progress.relative_gap) else "gap -"
+        )
         facts = f"{gap}  KKT {progress.kkt_violation:.1e}  {progress.iteration} iterations"
         done = self._fraction(progress)
         if self._bar is not None:

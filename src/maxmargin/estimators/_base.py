@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from maxmargin import _core
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 _FINE = (Status.OPTIMAL, Status.STATIONARY)
 
 
-class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore[misc]
+class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that solve the one QP; their parameters are documented there."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -88,7 +88,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore
 
     def _gram(self, X: Any, sample_weight: Floats | None) -> Gram:
         kernel = self._kernel_object()
-        if self._mode() == "compiled":
+        if sample_weight is not None and self._mode() != "precomputed":
             kernel = kernel.resolve(X, sample_weight)
         return Gram(kernel, X, n_threads=self.n_threads)
 
@@ -160,9 +160,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore
         mode = self._mode()
         if mode == "function":
             return X
-        X = validate_data(
-            self, X, dtype=[np.float64, np.float32], accept_sparse="csr", reset=False
-        )
+        X = validate_data(self, X, dtype=[np.float64, np.float32], accept_sparse="csr", reset=False)
         if mode == "precomputed" and X.shape[1] != self.shape_fit_[0]:
             raise ValueError(
                 f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, "
@@ -180,6 +178,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):  # type: ignore
             K = evaluate(self.kernel_, X, self._X_fit)
             return np.asarray(K)[:, self.support_] @ coef
         return expand(self._basis(), as_rows(X), coef, n_threads=self.n_threads)
+
+    def _dense_coef(self) -> Floats:
+        """``dual_coef_``, which is sparse for sparse data, as an array."""
+        coef: Any = self.dual_coef_
+        dense: Floats = coef.toarray() if sp.issparse(coef) else coef
+        return dense
 
     def _basis(self) -> _core.Basis:
         """The support vectors packed for the core; made once per set of support vectors."""

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 __all__ = ["CallbackSupportMixin", "fit_task", "with_callbacks"]
 
 
-def fit_task(estimator: Any, X: Any, y: Any) -> tuple[Callable[[Progress], bool], Callable[[], None]]:
+def fit_task(
+    estimator: Any, X: Any, y: Any
+) -> tuple[Callable[[Progress], bool], Callable[[], None]]:
     """Open a fit's task; return what to call after each chunk of the solver and at the end.
 
     Every chunk is a subtask; a callback that asks to stop there ends the solver as ``interrupted``.

@@ -26,7 +26,7 @@ __all__ = ["SVC"]
 Floats = NDArray[np.float64]
 
 
-class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]
+class SVC(ClassifierMixin, SupportVectorMachine):
     r"""Classify with a maximal margin; two classes.
 
     A drop-in for :class:`sklearn.svm.SVC` that proves how good its answer is.
@@ -226,7 +226,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]
         weight = _weights(sample_weight, X)
         kept = np.arange(len(labels)) if weight is None else np.flatnonzero(weight > 0)
         whole = len(kept) == len(labels)
-        if not whole:
+        if weight is not None and not whole:
             X, labels, weight = _take(X, kept, self._mode()), labels[kept], weight[kept]
         self.classes_ = _two_classes(labels, whole)
         self.class_weight_ = compute_class_weight(
@@ -239,15 +239,13 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]
 
     def _store(self, solution: Solution, kept: Any, X: Any) -> None:
         problem, beta = solution.problem, solution.problem.by_row(solution.beta)
-        support = np.flatnonzero(beta)
-        support = support[np.argsort(problem.y[support], kind="stable")]  # by class
+        y, support = np.asarray(problem.y), np.flatnonzero(beta)
+        support = support[np.argsort(y[support], kind="stable")]  # by class
         coef = beta[support][None, :]
         mode = self._mode()
         self.kernel_ = problem.gram.kernel
         self.support_ = kept[support].astype(np.int32)
-        self.n_support_ = np.array(
-            [(problem.y[support] < 0).sum(), (problem.y[support] > 0).sum()], dtype=np.int32
-        )
+        self.n_support_ = np.array([(y[support] == c).sum() for c in (-1, 1)], dtype=np.int32)
         self.dual_coef_ = sp.csr_array(coef) if sp.issparse(X) else coef
         self.support_vectors_ = X[self.support_] if mode == "compiled" else np.empty((0, 0))
         if mode == "function":
@@ -272,8 +270,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]
         ndarray of shape (n_samples,)
         """
         X = self._validate_predict(X)
-        coef = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
-        sums: Floats = self._kernel_sums(X, coef.T)[:, 0] + self.intercept_[0]
+        sums: Floats = self._kernel_sums(X, self._dense_coef().T)[:, 0] + self.intercept_[0]
         return sums
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -338,16 +335,17 @@ class SVC(ClassifierMixin, SupportVectorMachine):  # type: ignore[misc]
         if self._mode() == "compiled" and abs(X[self.support_] - self.support_vectors_).max() > 0:
             raise ValueError("pass the training data: X differs from it at the support vectors.")
         problem, kept = clone._problem(X, y, sample_weight)
-        coef = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
         beta = np.zeros(self.shape_fit_[0])
-        beta[self.support_] = coef[0]
+        beta[self.support_] = self._dense_coef()[0]
         return problem, beta[kept]
 
 
 def _weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
     if sample_weight is None:
         return None
-    weight: Floats = _check_sample_weight(sample_weight, X, dtype=np.float64)
+    weight: Floats = _check_sample_weight(
+        sample_weight, X, dtype=np.float64, allow_all_zero_weights=True
+    )
     if not (weight > 0).any():
         raise ValueError("Invalid input - all samples have zero or negative weights.")
     return weight

@@ -12,6 +12,7 @@ from maxmargin import _core
 from maxmargin.certificate import Status, margin_bound
 from maxmargin.grams import default_cache_size
 from maxmargin.problems import Problem
+from maxmargin.solvers.face import minimise_on_face
 from maxmargin.threads import one_blas_thread, thread_count
 
 __all__ = ["SMO"]
@@ -21,6 +22,7 @@ Floats = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 _SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked this often
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
+_ENDLESS = 1e50  # as in the core
 _DRIFT = 0.9  # steps aim a little below tol, so that the fresh gradient confirms it
 
 
@@ -81,7 +83,7 @@ class _State:
         self.violation = self._fresh = math.inf  # as shown, and at the last fresh gradient
         self._objective, self._stalls = -math.inf, 0
         self._before = 0  # iterations of an earlier core, in float32 rows
-        self._cone = _is_cone(problem)
+        self._open = bool((np.isinf(problem.l) | np.isinf(problem.u))[problem.D == 0].any())
         self.single = _single_rows(problem, tol)
         self.tol = tol
         self._start(beta)
@@ -122,10 +124,14 @@ class _State:
         with one_blas_thread():
             outcome = self.core.step(chunk, _SECONDS, self.threads)
         self.violation = float(self.core.violation())
+        if outcome is _core.Outcome.running:
+            return  # when a chunk ends depends on the clock, so nothing may be decided here
         if outcome is _core.Outcome.unbounded:
             self._unbounded()
-        elif not (self._cone and self._endless()) and outcome is not _core.Outcome.running:
+        elif not (self._open and self._endless()):
             self._refresh()
+            if outcome is _core.Outcome.slow and self.status is None:
+                self._leap()
 
     def _refresh(self) -> None:
         """Judge on a float64 gradient computed afresh, never on the drifted one."""
@@ -146,6 +152,13 @@ class _State:
         elif self._stalls >= 2:
             self._run_out_of_digits()
 
+    def _leap(self) -> None:
+        """Pairs creep where C is large and the free variables have settled: minimise over those."""
+        beta = minimise_on_face(self.problem, self.core.beta)
+        if beta is not None:
+            self.core.assign(beta)
+            self._refresh()
+
     def _run_out_of_digits(self) -> None:
         if not self.single:
             self.status = Status.PRECISION_LIMIT
@@ -154,26 +167,29 @@ class _State:
         self._start(self.core.beta)
 
     def _endless(self) -> bool:
-        """On a cone (hard margin) go to the best multiple of β; tell whether there is none."""
+        """Tell whether points without slack cannot be separated, so that β grows for ever.
+
+        The feasible set of a hard margin is a cone: there also go to the best multiple of β.
+        """
         p = self.problem
         beta = self.core.beta
         if not beta.any():
             return False
-        if margin_bound(p, beta) <= 1e-7 * float(np.sqrt(np.abs(p.gram.diag).max())):
-            self.status = Status.INFEASIBLE
-            return True
         curvature = float((beta * p.kbeta(beta)).sum())
-        factor = float((p.s * beta).sum()) / curvature if curvature > 0 else 1.0
-        if factor > 0 and abs(factor - 1) > 1e-3:
-            self.core.rescale(factor)
+        vanishing = margin_bound(p, beta) <= 1e-7 * float(np.sqrt(np.abs(p.gram.diag).max()))
+        if vanishing or curvature <= 0 or np.abs(beta).max() > _ENDLESS:
+            self.status = Status.INFEASIBLE if p.gram.convex is True else Status.UNBOUNDED
+            return True
+        if _is_cone(p):
+            factor = float((p.s * beta).sum()) / curvature
+            if factor > 0 and abs(factor - 1) > 1e-3:
+                self.core.rescale(factor)
         return False
 
     def _unbounded(self) -> None:
         """A ray without end: two coinciding points of different classes, if K is a Gram matrix."""
-        if self.problem.gram.convex is True:
-            self.status = Status.INFEASIBLE
-        else:
-            self.status = Status.UNBOUNDED
+        convex = self.problem.gram.convex is True
+        self.status = Status.INFEASIBLE if convex else Status.UNBOUNDED
         ray = np.zeros_like(self.problem.s)
         up, down = self.core.ray
         ray[up] += 1.0
@@ -184,7 +200,9 @@ class _State:
 
 def _is_cone(problem: Problem) -> bool:
     ends = np.concatenate([problem.l, problem.u])
-    return bool(((ends == 0) | np.isinf(ends)).all() and not problem.D.any() and not problem.m.any())
+    return bool(
+        ((ends == 0) | np.isinf(ends)).all() and not problem.D.any() and not problem.m.any()
+    )
 
 
 def _single_rows(problem: Problem, tol: float) -> bool:

@@ -47,7 +47,10 @@ class State(Protocol):
 class Solver(Protocol):
     """The settings of an algorithm and its three verbs; everything that changes is in the state."""
 
-    record_every: int | None
+    @property
+    def record_every(self) -> int | None:
+        """How many iterations lie between two records; None records the two ends."""
+        ...
 
     def init(self, problem: Problem, *, tol: float, beta: Floats | None) -> Any:
         """Check that the problem is supported and return a State at a feasible point."""
@@ -109,7 +112,7 @@ class Solution:
 
     @property
     def alpha(self) -> Floats:
-        """The notes' dual variable per sample, :math:`y_i \\beta_i`; in regression the signed one."""
+        """The notes' dual variable per sample, α_i = y_i β_i; in regression the signed β."""
         sums = self.problem.by_row(self.beta)
         return sums if self.problem.y is None else sums * self.problem.y + 0.0  # no -0
 
@@ -170,13 +173,11 @@ def solve(
     >>> solution.status == "optimal", solution.alpha.round(6), round(solution.b, 6)
     (True, array([0., 2., 2., 0.]), -3.0)
     """
-    if solver is None:
-        from maxmargin.solvers.smo import SMO
+    from maxmargin.solvers.smo import SMO
 
-        solver = SMO()
     _check(tol, gap_tol, max_iter, max_time)
     start = None if beta is None else problem.project(beta)
-    run = _Run(problem, solver, tol, gap_tol, max_iter, max_time, callback)
+    run = _Run(problem, solver or SMO(), tol, gap_tol, max_iter, max_time, callback)
     return run.finish(run.loop(start))
 
 

@@ -1,0 +1,219 @@
+"""Rows, Gram entries and products: against NumPy, in every storage, without needless copies."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from maxmargin import _core, kernels
+from maxmargin.grams import Gram, as_rows, default_cache_size, evaluate
+
+RNG = np.random.default_rng(0)
+X = RNG.random((37, 11)) * (RNG.random((37, 11)) < 0.6)
+Z = RNG.random((23, 11)) * (RNG.random((23, 11)) < 0.6)
+
+KERNELS = [
+    kernels.Linear(),
+    kernels.Polynomial(3, gamma=0.5, coef0=1.0),
+    kernels.RBF(gamma=0.7),
+    kernels.Laplacian(gamma=0.3),
+    kernels.Sigmoid(0.5, coef0=-0.2),
+    kernels.Matern(0.5),
+    kernels.Matern(1.5),
+    kernels.Matern(2.5, length_scale=0.8),
+    kernels.Chi2(gamma=0.4),
+    kernels.HistogramIntersection(),
+    kernels.RBF(gamma=0.7) + 0.1 * kernels.Linear() ** 2,
+    (kernels.Linear() + kernels.Laplacian(gamma=1.0)) * (kernels.RBF(gamma=0.2) + kernels.Chi2()),
+]
+
+
+def reference(kernel, A, B):
+    """Entry by entry, from the formula's own words."""
+    ops = {
+        "linear": lambda u, v: u @ v,
+        "poly": lambda u, v, g, c, d: (g * (u @ v) + c) ** d,
+        "rbf": lambda u, v, g: np.exp(-g * ((u - v) ** 2).sum()),
+        "laplacian": lambda u, v, g: np.exp(-g * np.abs(u - v).sum()),
+        "sigmoid": lambda u, v, g, c: np.tanh(g * (u @ v) + c),
+        "intersection": lambda u, v: np.minimum(u, v).sum(),
+    }
+
+    def chi2(u, v, g):
+        total = np.where(u + v > 0, u + v, 1.0)
+        return np.exp(-g * ((u - v) ** 2 / total).sum())
+
+    def matern(u, v, nu, scale):
+        r = np.sqrt(2 * nu * ((u - v) ** 2).sum()) / scale
+        return {0.5: 1.0, 1.5: 1 + r, 2.5: 1 + r + r * r / 3}[nu] * np.exp(-r)
+
+    ops |= {"chi2": chi2, "matern": matern}
+    counts = {"poly": 3, "rbf": 1, "laplacian": 1, "sigmoid": 2, "chi2": 1, "matern": 2}
+    out = np.empty((len(A), len(B)))
+    for i, u in enumerate(A):
+        for j, v in enumerate(B):
+            stack = []
+            for op, *numbers in kernel.program():
+                if op in ops:
+                    stack.append(ops[op](u, v, *numbers[: counts.get(op, 0)]))
+                elif op in ("add", "mul"):
+                    b, a = stack.pop(), stack.pop()
+                    stack.append(a + b if op == "add" else a * b)
+                else:
+                    a = stack.pop()
+                    stack.append(a * numbers[0] if op == "scale" else a ** numbers[0])
+            (out[i, j],) = stack
+    return out
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_array])
+def test_entries_in_every_storage(kernel, make):
+    expected = reference(kernel, X, Z)
+    np.testing.assert_allclose(kernel(make(X), make(Z)), expected, rtol=1e-12, atol=1e-13)
+    gram = kernel.gram(make(X))
+    whole = reference(kernel, X, X)
+    np.testing.assert_allclose(gram.diag, np.diag(whole), rtol=1e-12)
+    np.testing.assert_allclose(gram.rows([3, 0]), whole[[3, 0]], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(gram.tile([5], [1, 2]), whole[[5]][:, [1, 2]], rtol=1e-12)
+    beta = RNG.normal(size=37) * (RNG.random(37) < 0.5)
+    np.testing.assert_allclose(gram.matvec(beta), whole @ beta, rtol=1e-11, atol=1e-11)
+    several = RNG.normal(size=(37, 3))
+    np.testing.assert_allclose(gram.matvec(several), whole @ several, rtol=1e-11, atol=1e-11)
+
+
+def test_float32_rows_are_read_where_they_lie():
+    single = X.astype(np.float32)
+    single.flags.writeable = False
+    np.testing.assert_allclose(
+        kernels.RBF(gamma=0.7)(single, Z), reference(kernels.RBF(gamma=0.7), single, Z), rtol=1e-12
+    )
+    strided = RNG.random((20, 30))[::2, ::3]
+    np.testing.assert_allclose(kernels.Linear()(strided), strided @ strided.T, rtol=1e-13)
+    swapped = X.astype(">f8")
+    np.testing.assert_allclose(kernels.Linear()(swapped), X @ X.T, rtol=1e-12, atol=1e-14)
+
+
+def test_csr_with_int64_indices_and_duplicate_entries():
+    csr = sp.csr_array(X)
+    wide = sp.csr_array(
+        (csr.data, csr.indices.astype(np.int64), csr.indptr.astype(np.int64)), shape=csr.shape
+    )
+    kernel = kernels.Laplacian(gamma=0.3)
+    np.testing.assert_allclose(kernel(wide, Z), reference(kernel, X, Z), rtol=1e-12)
+    doubled = sp.csr_array(([0.5, 0.5], [1, 1], [0, 2]), shape=(1, 3))
+    assert kernel(doubled, [[0.0, 1.0, 0.0]])[0, 0] == 1.0
+    assert doubled.nnz == 2  # the caller's matrix is untouched
+
+
+def test_unscaled_rows_keep_their_distances():
+    far = RNG.normal(size=(30, 4)) + 1e7
+    centred = far - far[0]
+    np.testing.assert_allclose(
+        kernels.RBF(gamma=0.1)(far), reference(kernels.RBF(gamma=0.1), centred, centred), rtol=1e-7
+    )
+
+
+def test_coinciding_rows_have_equal_kernel_values():
+    rows = RNG.normal(size=(50, 33)) * 1e3
+    K = kernels.RBF(gamma=1e-6)(np.vstack([rows, rows]))
+    assert (np.diag(K[:50, 50:]) == 1.0).all()
+
+
+def test_product_is_remembered_only_for_equal_vectors():
+    gram = kernels.RBF(gamma=1.0).gram(X)
+    beta = np.zeros(37)
+    beta[3] = 1.0
+    first = gram.matvec(beta)
+    first[:] = np.nan  # what is handed out is the caller's
+    assert np.isfinite(gram.matvec(beta)).all()
+    beta[3] = 2.0
+    np.testing.assert_allclose(gram.matvec(beta)[3], 2.0)
+
+
+@given(st.integers(1, 5), st.integers(1, 3))
+def test_any_number_of_threads_gives_the_same_bits(threads, seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(300, 7))
+    rows = as_rows(A)
+    basis = _core.Basis(rows, None, kernels.RBF(gamma=0.3).program())
+    coef = rng.normal(size=(300, 2))
+    one, many = (basis.combine(rows, 0, 300, coef, t) for t in (1, threads))
+    assert (one == many).all()
+    assert (basis.matrix(rows, 0, 300, 1) == basis.matrix(rows, 0, 300, threads)).all()
+
+
+def test_precomputed_and_callable():
+    K = X @ X.T
+    gram = kernels.Precomputed().gram(K)
+    np.testing.assert_allclose(gram.matvec(np.ones(37)), K.sum(axis=1))
+    np.testing.assert_allclose(gram.tile([1], [2]), K[1, 2])
+    assert kernels.Precomputed().gram(K.astype(np.float32)).matrix.dtype == np.float32
+    function = kernels.Callable(lambda A, B: A @ B.T)
+    np.testing.assert_allclose(function.gram(X).rows([0]), K[[0]])
+    mixed = 2.0 * function + kernels.RBF(gamma=0.7)
+    np.testing.assert_allclose(mixed(X, Z), 2 * X @ Z.T + kernels.RBF(gamma=0.7)(X, Z))
+
+
+def test_convexity_is_known_or_tested():
+    assert kernels.RBF(gamma=1.0).gram(X).convex is True
+    assert kernels.Precomputed().gram(X @ X.T).convex is True
+    assert kernels.Precomputed().gram(-np.eye(4)).convex is False
+    assert kernels.Sigmoid(1.0, coef0=-1.0).gram(RNG.normal(size=(40, 2))).convex is False
+    assert kernels.Precomputed().gram((X @ X.T).astype(np.float32)).convex is True
+
+
+BAD = [
+    (kernels.RBF(), [[np.nan]], "NaN or infinite"),
+    (kernels.RBF(), [[np.inf]], "NaN or infinite"),
+    (kernels.RBF(), np.empty((0, 3)), "at least one row"),
+    (kernels.RBF(gamma=1.0), [1.0, 2.0], "2 dimensions"),
+    (kernels.Chi2(), [[-1.0]], "non-negative"),
+    (kernels.HistogramIntersection(), [[-1.0]], "non-negative"),
+    (kernels.Polynomial(9, gamma=1.0), [[1e200]], "overflows"),
+    (kernels.Precomputed(), np.ones((2, 3)), "square"),
+    (kernels.Precomputed(), [[1.0, 2.0], [0.0, 1.0]], r"symmetric; entries \(0, 1\)"),
+    (kernels.Precomputed(), [[np.nan, 0.0], [0.0, 1.0]], "NaN"),
+]
+
+
+@pytest.mark.parametrize(("kernel", "data", "message"), BAD)
+def test_bad_data(kernel, data, message):
+    with pytest.raises(ValueError, match=message):
+        Gram(kernel, data)
+
+
+def test_bad_indices_and_shapes():
+    gram = kernels.Linear().gram(X)
+    with pytest.raises(IndexError, match="row numbers"):
+        gram.rows([37])
+    with pytest.raises(ValueError, match="37 rows"):
+        gram.matvec(np.ones(5))
+    with pytest.raises(ValueError, match="features"):
+        evaluate(kernels.Linear(), X, Z[:, :3])
+    with pytest.raises(ValueError, match="pass the Gram matrix"):
+        kernels.Precomputed()(X)
+    with pytest.raises(TypeError, match="Sparse precomputed"):
+        kernels.Precomputed().gram(sp.csr_array(np.eye(3)))
+
+
+def test_core_refuses_what_would_read_beyond_memory():
+    rows = as_rows(X)
+    program = kernels.Linear().program()
+    with pytest.raises(IndexError):
+        _core.Basis(rows, np.array([99], dtype=np.int64), program)
+    basis = _core.Basis(rows, None, program)
+    with pytest.raises(IndexError):
+        basis.matrix(rows, 30, 30, 1)
+    with pytest.raises(ValueError, match="width"):
+        basis.matrix(as_rows(Z[:, :3]), 0, 1, 1)
+    with pytest.raises(ValueError, match="coefficients"):
+        basis.combine(rows, 0, 1, np.ones((3, 1)), 1)
+    for code in ([], [("add", 0.0, 0.0, 0.0)], [("nonsense", 0.0, 0.0, 0.0)], program * 2):
+        with pytest.raises(ValueError, match="kernel"):
+            _core.Basis(rows, None, code)
+
+
+def test_default_cache_is_at_least_sklearns():
+    assert default_cache_size() >= 200
