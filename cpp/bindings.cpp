@@ -288,6 +288,12 @@ NB_MODULE(_core, m) {
         .def_prop_ro("iterations", &mm::Smo::iterations)
         .def_prop_ro("active", &mm::Smo::active)
         .def_prop_ro("ray", &mm::Smo::ray)
+        .def_prop_ro("last_step",
+                     [](const mm::Smo& self) {
+                         const auto& step = self.last_step();
+                         return std::tuple(step.up, step.down, step.high, step.low, step.eta,
+                                           step.gain);
+                     })
         .def_prop_ro("counters", [](const mm::Smo& self) {
             const auto c = self.counters();
             nb::dict out;

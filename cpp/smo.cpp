@@ -292,7 +292,8 @@ Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
     const double da = beta_[a] - old_a, db = beta_[b] - old_b;
     if (da == 0 && db == 0) return Outcome::stalled;
     if (std::abs(beta_[a]) > endless || std::abs(beta_[b]) > endless) since_refresh_ = 1LL << 40;
-    gained_ += t * (rise - 0.5 * eta * t);
+    last_ = {a, b, choice.high, choice.high - rise, eta, t * (rise - 0.5 * eta * t)};
+    gained_ += last_.gain;
     const S* row_j = row_of(cache, j, choice.group, false, pool);
     row_i = cache.row(row_at_[position_[i]]);
     add_rows(row_i, da, row_j, db);
@@ -337,7 +338,13 @@ Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
     beta_[k] =
         rising ? (t == room ? problem_.u[k] : old + t) : (t == room ? problem_.l[k] : old - t);
     if (beta_[k] == old) return Outcome::stalled;
-    gained_ += t * (wish - 0.5 * curvature_[slot] * t);
+    last_ = {rising ? k : -1,
+             rising ? -1 : k,
+             wish,
+             wish,
+             curvature_[slot],
+             t * (wish - 0.5 * curvature_[slot] * t)};
+    gained_ += last_.gain;
     const S* row = row_of(cache, slot, 0, rising, pool);
     add_rows(row, beta_[k] - old, row, 0.0);
     set_candidates(slot);

@@ -62,6 +62,14 @@ class Smo {
     std::int64_t active() const { return static_cast<std::int64_t>(row_at_.size()); }
     Counters counters() const;
     std::pair<std::int64_t, std::int64_t> ray() const { return ray_; }
+
+    // The last step: `up` rose and `down` fell; -1 where one variable moved alone.
+    struct Step {
+        std::int64_t up = -1, down = -1;
+        double high = 0, low = 0;  // s - Kb - Db at the two, before
+        double eta = 0, gain = 0;  // curvature, and decrease of the objective
+    };
+    const Step& last_step() const { return last_; }
     double tol;
 
  private:
@@ -123,6 +131,7 @@ class Smo {
     std::int64_t iterations_ = 0, until_shrink_ = 0, since_mark_ = 0, since_refresh_ = 0;
     double gained_ = 0, marked_ = 0;
     std::pair<std::int64_t, std::int64_t> ray_{-1, -1};
+    Step last_;
 };
 
 }  // namespace mm

@@ -246,7 +246,7 @@ def test_frame_html_copy_pickle():
     assert list(frame.columns) == list(led)
     assert len(frame) == 30
     html = led._repr_html_()
-    assert "10 more points" in html
+    assert "10 more rows" in html
     assert html.count("<tr>") == 21
     for other in (copy.deepcopy(led), pickle.loads(pickle.dumps(led))):
         np.testing.assert_array_equal(other.alpha, led.alpha)

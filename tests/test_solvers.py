@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.preprocessing import scale
 
 from maxmargin import certify, datasets, kernels, problems
-from maxmargin.solvers import SMO, solve
+from maxmargin.solvers import SMO, solve, steps
 
 
 def blobs(n, d=3, noise=0.5, seed=0):
@@ -364,3 +364,36 @@ def test_invariances(seed, n, C):
     np.testing.assert_allclose(value(kernel.gram(X), -y, C), base, rtol=1e-6)
     np.testing.assert_allclose(value(kernel.gram(X + 5.0), y, C), base, rtol=1e-6)
     np.testing.assert_allclose(value((4.0 * kernel).gram(X), y, C / 4) * 4, base, rtol=1e-6)
+
+
+# ---- steps ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_steps_tell_the_whole_story(name):
+    X, y = blobs(40)
+    problem = formulations(kernels.RBF(gamma=0.5).gram(X), y, X[:, 0], np.ones(40))[name]
+    plain = solve(problem, SMO(), tol=1e-6)
+    watched = solve(problem, SMO(record_steps=True), tol=1e-6)
+    assert (plain.beta == watched.beta).all()
+    assert len(watched.steps) == watched.n_iter > 0
+    start = certify(problem, problem.start())
+    gained = sum(step.change for step in watched.steps) * problem.scale
+    np.testing.assert_allclose(start.dual + gained, watched.certificate.dual, rtol=1e-7, atol=1e-9)
+    for step in watched.steps:
+        assert step.change >= 0
+        if step.j is None:
+            continue
+        low, high = step.L - 1e-9, step.H + 1e-9
+        assert low <= step.alpha_j_new <= high
+        # N0 eq. (97): clip the unclipped optimum to [L, H].
+        clipped = np.clip(step.alpha_j_unclipped, step.L, step.H)
+        np.testing.assert_allclose(step.alpha_j_new, clipped, rtol=1e-7, atol=1e-9)
+    again = list(steps(problem, SMO(record_steps=True), tol=1e-6))
+    assert again == watched.steps
+
+
+def test_steps_must_be_asked_for():
+    problem = problems.soft_margin(kernels.Linear().gram([[0.0], [1.0]]), [1, -1])
+    with pytest.raises(ValueError, match="record_steps=True"):
+        next(steps(problem, SMO()))

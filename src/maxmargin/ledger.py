@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from maxmargin.tables import Table
 
 if TYPE_CHECKING:
     from maxmargin.certificate import Certificate
@@ -19,69 +19,17 @@ __all__ = ["Ledger", "ledger"]
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
 
-_SHOWN = 20  # rows of the HTML table
 
-
-class Ledger:
-    """A table of arrays, one row per training point: ``led["alpha"]`` or ``led.alpha``.
-
-    ``len`` counts the points; iteration and ``keys`` give the names of the columns.
-    """
-
-    def __init__(self, columns: Mapping[str, Column]) -> None:
-        self._columns = dict(columns)
-
-    def __getitem__(self, name: str) -> Column:
-        return self._columns[name]
-
-    def __getattr__(self, name: str) -> Column:
-        # Looked up in __dict__: copy and pickle ask before __init__ has run.
-        columns = self.__dict__.get("_columns", {})
-        if name in columns:
-            column: Column = columns[name]
-            return column
-        raise AttributeError(f"no column {name!r}; there are {', '.join(columns)}.")
-
-    def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *self._columns]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns["alpha"])
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
-
-    def keys(self) -> list[str]:
-        """Return the names of the columns; ``dict(led)`` works."""
-        return list(self._columns)
+class Ledger(Table):
+    """A table of arrays, one row per training point: ``led["alpha"]`` or ``led.alpha``."""
 
     def summary(self) -> dict[str, int]:
         """Count the points of each case."""
-        return dict(Counter(self._columns["case"].tolist()))
-
-    def as_frame(self) -> Any:
-        """Return the table as a pandas DataFrame."""
-        import pandas as pd
-
-        return pd.DataFrame(self._columns)
+        return dict(Counter(self["case"].tolist()))
 
     def __repr__(self) -> str:
         counts = ", ".join(f"{count} {case}" for case, count in self.summary().items())
         return f"<Ledger of {len(self)} points: {counts}>"
-
-    def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in self)
-        lines = []
-        for i in range(min(len(self), _SHOWN)):
-            cells = (column[i] for column in self._columns.values())
-            texts = (f"{v:.4g}" if isinstance(v, np.floating) else escape(str(v)) for v in cells)
-            lines.append(f"<tr><th>{i}</th>{''.join(f'<td>{t}</td>' for t in texts)}</tr>")
-        more = f"<p>{len(self) - _SHOWN} more points</p>" if len(self) > _SHOWN else ""
-        table = f"<table><tr><th></th>{head}</tr>{''.join(lines)}</table>"
-        return f"<p>{escape(repr(self)[1:-1])}</p>{table}{more}"
 
 
 def ledger(

@@ -16,10 +16,10 @@ Column = NDArray[Any]
 _SHOWN = 20  # rows of the HTML table
 
 
-class Table(Mapping[str, Column]):
+class Table:
     """Hold named columns of equal length: ``table["gap"]`` or ``table.gap``.
 
-    ``len`` counts the rows; iteration gives the names of the columns.
+    ``len`` counts the rows; iteration and ``keys`` give the names of the columns.
 
     Parameters
     ----------
@@ -55,8 +55,12 @@ class Table(Mapping[str, Column]):
     def __len__(self) -> int:
         return len(next(iter(self._columns.values()), ()))
 
-    def __bool__(self) -> bool:
-        return True
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def keys(self) -> list[str]:
+        """Return the names of the columns; ``dict(table)`` works."""
+        return list(self._columns)
 
     def as_frame(self) -> Any:
         """Return the table as a pandas DataFrame."""

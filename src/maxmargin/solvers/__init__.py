@@ -2,5 +2,6 @@
 
 from maxmargin.solvers.smo import SMO
 from maxmargin.solvers.solve import Progress, Solution, Solver, solve
+from maxmargin.solvers.steps import Step, steps
 
-__all__ = ["SMO", "Progress", "Solution", "Solver", "solve"]
+__all__ = ["SMO", "Progress", "Solution", "Solver", "Step", "solve", "steps"]

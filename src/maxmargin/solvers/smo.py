@@ -13,6 +13,7 @@ from maxmargin.certificate import Status, margin_bound
 from maxmargin.grams import default_cache_size
 from maxmargin.problems import Problem
 from maxmargin.solvers.face import minimise_on_face
+from maxmargin.solvers.steps import Step, pair_step, single_step
 from maxmargin.threads import one_blas_thread, thread_count
 
 __all__ = ["SMO"]
@@ -21,6 +22,8 @@ Floats = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 _SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked this often
+_WSS2 = "most violating, with the partner of the largest second-order gain"
+_ALONE = "largest second-order gain"
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
 _ENDLESS = 1e50  # as in the core
 _DRIFT = 0.9  # steps aim a little below tol, so that the fresh gradient confirms it
@@ -40,6 +43,8 @@ class SMO:
         None: all CPUs this process may use. The result is bitwise the same for any number.
     record_every : int or None, default=None
         Certify and record every so many iterations; None records the two ends.
+    record_steps : bool, default=False
+        Keep every pair step, for :func:`maxmargin.solvers.steps`.
 
     Notes
     -----
@@ -59,6 +64,7 @@ class SMO:
     cache_size: float | None = None
     n_threads: int | None = None
     record_every: int | None = None
+    record_steps: bool = False
 
     def init(self, problem: Problem, *, tol: float, beta: Floats | None) -> _State:
         """Start at ``beta``, or at a sparse feasible point."""
@@ -66,7 +72,12 @@ class SMO:
 
     def step(self, state: _State, chunk: int) -> None:
         """Take up to ``chunk`` pair steps; when they settle, check on a fresh gradient."""
-        state.step(chunk)
+        if not self.record_steps:
+            state.step(chunk)
+            return
+        end = state.iteration + chunk
+        while state.status is None and state.iteration < end:
+            state.watch()
 
     def done(self, state: _State) -> Status | None:
         """Return the status once there is one."""
@@ -80,6 +91,7 @@ class _State:
         self.solver, self.problem = solver, problem
         self.threads = thread_count(solver.n_threads)
         self.status: Status | None = None
+        self.steps: list[Step] = []
         self.violation = self._fresh = math.inf  # as shown, and at the last fresh gradient
         self._objective, self._stalls = -math.inf, 0
         self._before = 0  # iterations of an earlier core, in float32 rows
@@ -132,6 +144,23 @@ class _State:
             self._refresh()
             if outcome is _core.Outcome.slow and self.status is None:
                 self._leap()
+
+    def watch(self) -> None:
+        """Take one step and keep it."""
+        p, beta, before = self.problem, self.beta, self.iteration
+        self.step(1)
+        if self.iteration == before or self.status is not None:
+            return
+        up, down, high, low, eta, gain = self.core.last_step
+        b = (high + low) / 2 if p.n_groups else 0.0
+        facts = {"iteration": self.iteration, "b": b, "change": gain}
+        if up < 0 or down < 0:
+            k, error = max(up, down), -high if up >= 0 else low
+            self.steps.append(single_step(p, beta, self.beta, k, _ALONE, E=error, eta=eta, **facts))
+        else:
+            errors = {"E_i": b - high, "E_j": b - low}
+            step = pair_step(p, beta, self.beta, up, down, _WSS2, eta=eta, **errors, **facts)
+            self.steps.append(step)
 
     def _refresh(self) -> None:
         """Judge on a float64 gradient computed afresh, never on the drifted one."""

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.certificate import Certificate, Status, certify
 from maxmargin.problems import Problem
+from maxmargin.solvers.steps import Step
 from maxmargin.tables import Table
 
 __all__ = ["Progress", "Solution", "Solver", "State", "solve"]
@@ -96,6 +97,8 @@ class Solution:
     seconds : float
     counters : dict
         What the solver counted on its way.
+    steps : list of Step
+        Every update, where the solver was made with ``record_steps=True``.
     """
 
     problem: Problem
@@ -106,6 +109,7 @@ class Solution:
     n_iter: int
     seconds: float
     counters: dict[str, float] = field(default_factory=dict)
+    steps: list[Step] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"<Solution of {self.problem.name}: {self.certificate!r}, {self.n_iter} iterations>"
@@ -294,4 +298,5 @@ class _Run:
             n_iter=int(self.state.iteration),
             seconds=self.seconds(),
             counters=dict(getattr(self.state, "counters", {})),
+            steps=list(getattr(self.state, "steps", [])),
         )
