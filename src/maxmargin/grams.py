@@ -22,7 +22,8 @@ __all__ = ["Gram", "as_rows", "default_cache_size", "evaluate", "expand"]
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_ROW_CHUNK, _COLUMN_CHUNK = 8192, 4096  # of one product: bounds memory, lets Python answer Ctrl-C
+_COLUMN_CHUNK = 4096  # of a product with the Gram: bounds the memory for packed rows
+_CHUNK_WORK = 1 << 30  # multiplications between two moments at which Python can answer Ctrl-C
 _CHOLESKY_LIMIT = 2048  # up to here an unknown matrix is tested for being positive semi-definite
 
 
@@ -198,13 +199,14 @@ def expand(
     >>> expand(basis, as_rows([[10.0]]), np.array([[1.0], [1.0]]))
     array([[30.]])
     """
-    n = rows.shape[0]
+    n, d = rows.shape
     coef = np.ascontiguousarray(coef, dtype=np.float64)
     threads = thread_count(n_threads)
     out = np.empty((n, coef.shape[1]))
+    chunk = max(_CHUNK_WORK // max(len(coef) * d, 1) // 64, 1) * 64  # whole bands of the core's
     with one_blas_thread():
-        for first in range(0, n, _ROW_CHUNK):
-            count = min(_ROW_CHUNK, n - first)
+        for first in range(0, n, chunk):
+            count = min(chunk, n - first)
             out[first : first + count] = basis.combine(rows, first, count, coef, threads)
     return out
 

@@ -1,5 +1,6 @@
 """Decide how many threads a call may use, and keep BLAS to one thread inside each of ours."""
 
+import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -32,7 +33,6 @@ def thread_count(n_threads: int | None = None) -> int:
         if isinstance(n_threads, bool) or int(n_threads) != n_threads or n_threads < 1:
             raise ValueError(f"n_threads={n_threads!r} must be a positive integer or None.")
         return int(n_threads)
-    import joblib
     from joblib.parallel import get_active_backend
 
     backend, _ = get_active_backend()
@@ -41,6 +41,15 @@ def thread_count(n_threads: int | None = None) -> int:
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
+    affinity = getattr(os, "sched_getaffinity", None)
+    return _cpus(len(affinity(0)) if affinity else 0)
+
+
+@functools.cache
+def _cpus(_affinity: int) -> int:
+    """Ask joblib, which knows cgroups; asking costs as much as a small fit, so once per mask."""
+    import joblib
+
     return int(joblib.cpu_count())
 
 

@@ -217,9 +217,9 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Problem, Any]:
         """Labels to ±1, weights to per-sample C, rows without weight left out."""
         labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
         kind = type_of_target(labels, input_name="y", raise_unknown=True)
         if kind != "binary":
+            check_classification_targets(labels)
             raise ValueError(
                 "Only binary classification is supported. The type of the target is " + kind + "."
             )

@@ -42,7 +42,7 @@ class SMO:
     n_threads : int or None, default=None
         None: all CPUs this process may use. The result is bitwise the same for any number.
     record_every : int or None, default=None
-        Certify and record every so many iterations; None records the two ends.
+        Certify and record every so many iterations; None records the end alone.
     record_steps : bool, default=False
         Keep every pair step, for :func:`maxmargin.solvers.steps`.
 

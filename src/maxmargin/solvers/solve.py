@@ -50,7 +50,7 @@ class Solver(Protocol):
 
     @property
     def record_every(self) -> int | None:
-        """How many iterations lie between two records; None records the two ends."""
+        """How many iterations lie between two records; None records the end alone."""
         ...
 
     def init(self, problem: Problem, *, tol: float, beta: Floats | None) -> Any:
@@ -238,7 +238,8 @@ class _Run:
     def loop(self, start: Floats | None) -> Status:
         try:
             self.state = self.solver.init(self.problem, tol=self.tol, beta=start)
-            self.record(self.certify())
+            if self.solver.record_every:
+                self.record(self.certify())
             while True:
                 status = self.limit()
                 if status is None:
