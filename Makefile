@@ -9,6 +9,7 @@ DEPS := $(VENV)/.deps
 BUILD := $(VENV)/.build
 HERE := $(VENV)/.here
 LINT := $(VENV)/.lint
+DOCS := $(VENV)/.docs
 SANITIZE := build/sanitize
 
 # Arguments for pytest: make test ARGS="-k certificate"
@@ -18,7 +19,7 @@ WORKERS := -n auto --maxprocesses 8 --dist worksteal
 # An active virtual environment or a user's pip settings must not leak in.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help venv build demo test slow lint format sanitize clean FORCE
+.PHONY: help venv build demo test slow lint format docs sanitize clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -49,6 +50,10 @@ format: $(LINT) ## let ruff and clang-format lay out the code
 	$(PY) -m ruff format .
 	$(VENV)/bin/clang-format -i $(CPP)
 
+docs: $(BUILD) $(DOCS) ## build the documentation, running every example
+	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
 clean: ## remove .venv, build directories and caches
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis src/maxmargin/_core.pyi
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -64,8 +69,8 @@ $(PY):
 # --no-build-isolation would reach those of them that must be compiled as well.
 requirements = "import tomllib; t = tomllib.load(open('pyproject.toml', 'rb')); p = t['project']; \
 	x = p['optional-dependencies']; print(*(t['build-system']['requires'] + p['dependencies'] + x['test']), sep='\n')"
-lint_requirements = "import tomllib; t = tomllib.load(open('pyproject.toml', 'rb')); \
-	print(*t['project']['optional-dependencies']['lint'], sep='\n')"
+extra_requirements = "import sys, tomllib; t = tomllib.load(open('pyproject.toml', 'rb')); \
+	print(*t['project']['optional-dependencies'][sys.argv[1]], sep='\n')"
 
 $(DEPS): pyproject.toml | $(PY)
 	@echo "installing build and test requirements into $(VENV)"
@@ -74,7 +79,12 @@ $(DEPS): pyproject.toml | $(PY)
 	@touch $@
 
 $(LINT): pyproject.toml | $(PY)
-	@$(PY) -c $(lint_requirements) > $@.txt
+	@$(PY) -c $(extra_requirements) lint > $@.txt
+	$(PIP) install --quiet -r $@.txt
+	@touch $@
+
+$(DOCS): pyproject.toml | $(PY)
+	@$(PY) -c $(extra_requirements) docs > $@.txt
 	$(PIP) install --quiet -r $@.txt
 	@touch $@
 

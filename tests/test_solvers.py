@@ -14,6 +14,7 @@ from sklearn.preprocessing import scale
 
 from maxmargin import certify, datasets, kernels, problems
 from maxmargin.solvers import SMO, solve, steps
+from maxmargin.solvers.face import minimise_on_face
 
 
 def blobs(n, d=3, noise=0.5, seed=0):
@@ -397,3 +398,37 @@ def test_steps_must_be_asked_for():
     problem = problems.soft_margin(kernels.Linear().gram([[0.0], [1.0]]), [1, -1])
     with pytest.raises(ValueError, match="record_steps=True"):
         next(steps(problem, SMO()))
+
+
+# ---- Newton on a face -------------------------------------------------------------------------
+
+
+@settings(max_examples=40)
+@given(
+    st.integers(0, 10**6), st.sampled_from(["soft", "nu", "svr", "nu svr", "no bias", "squared"])
+)
+def test_face_never_gets_worse_and_stays_feasible(seed, name):
+    rng = np.random.default_rng(seed)
+    X, y = blobs(30, seed=seed % 7)
+    kernel = kernels.Linear() if seed % 2 else kernels.RBF(gamma=0.5)
+    problem = formulations(kernel.gram(X), y, X[:, 0], np.ones(30))[name]
+    upper = np.where(np.isfinite(problem.u), problem.u, 5.0)
+    lower = np.where(np.isfinite(problem.l), problem.l, -5.0)
+    inside = lower + (upper - lower) * rng.choice([0.0, 0.3, 0.5, 1.0], size=problem.n_variables)
+    beta = problem.project(inside)
+    found = minimise_on_face(problem, beta)
+    if found is None:
+        assert ((problem.l < beta) & (beta < problem.u)).sum() < 2
+        return
+    assert ((problem.l <= found) & (found <= problem.u)).all()
+    assert np.abs(problem.project(found) - found).max() <= 1e-9 * (1 + np.abs(found).max())
+    fixed = (beta == problem.l) | (beta == problem.u)
+    np.testing.assert_array_equal(found[fixed], beta[fixed])
+    before, after = certify(problem, beta).dual, certify(problem, found).dual
+    assert after >= before - 1e-9 * abs(before)
+
+
+def test_face_does_not_apply_to_indefinite_matrices():
+    gram = kernels.Precomputed().gram(-np.eye(6))
+    problem = problems.soft_margin(gram, [1, -1, 1, -1, 1, -1])
+    np.testing.assert_array_equal(minimise_on_face(problem, 0.5 * problem.y), 0.5 * problem.y)

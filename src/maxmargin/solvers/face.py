@@ -31,9 +31,8 @@ def minimise_on_face(problem: Problem, beta: Floats) -> Floats | None:
     Returns
     -------
     ndarray of shape (n_variables,) or None
-        A point within the bounds, its group sums kept to rounding, that is no worse. None where
-        this does not apply: fewer than two free variables, too many of them, or a matrix that is
-        not positive semi-definite there.
+        A feasible point that is no worse. None where this does not apply: fewer than two free
+        variables, too many of them.
 
     Notes
     -----
@@ -70,7 +69,7 @@ def minimise_on_face(problem: Problem, beta: Floats) -> Floats | None:
             if stay.sum() < 2 or face.finished:
                 break
             free, face = free[stay], face.restricted(point, stay)
-    return found
+    return problem.project(found)
 
 
 @dataclass
@@ -127,6 +126,7 @@ class _Face:
         if A.shape[1]:
             inverse = cho_solve(factor, A, check_finite=False)
             direction -= inverse @ np.linalg.solve(A.T @ inverse, A.T @ direction)
+            direction -= A @ ((A.T @ direction) / A.sum(axis=0))  # what rounding left of A δ
         downhill = np.isfinite(direction).all() and self.gradient @ direction < 0
         return direction if downhill else None
 
@@ -151,5 +151,8 @@ def _shifted_clip(x: Floats, lower: Floats, upper: Floats, total: float) -> Floa
             low = middle
         else:
             high = middle
-    clipped: Floats = np.clip(x - 0.5 * (low + high), lower, upper)
-    return clipped
+    clipped = np.clip(x - 0.5 * (low + high), lower, upper)
+    inside = (lower < clipped) & (clipped < upper)
+    clipped[inside] += (total - clipped.sum()) / max(int(inside.sum()), 1)
+    settled: Floats = np.clip(clipped, lower, upper)
+    return settled
