@@ -88,10 +88,11 @@ $(DOCS): pyproject.toml | $(PY)
 	$(PIP) install --quiet -r $@.txt
 	@touch $@
 
-# An editable install points at one directory. If this tree was copied or moved with its .venv, the
-# file changes, and the install is made again instead of testing the other tree.
+# An editable install points at one directory and knows its modules. If this tree was copied or moved
+# with its .venv, or a module came or went, the file changes and the install is made again.
 $(HERE): FORCE | $(PY)
-	@echo "$(CURDIR)" | cmp -s - $@ || echo "$(CURDIR)" > $@
+	@{ echo "$(CURDIR)"; find src -name '*.py' | sort; } > $@.new; \
+	cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Always --no-build-isolation: the build directory in pyproject.toml knows one environment only.
 # Quiet when all is well; shows the compiler's warnings, and everything if it fails. The stamp

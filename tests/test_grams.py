@@ -156,6 +156,23 @@ def test_precomputed_and_callable():
     np.testing.assert_allclose(mixed(X, Z), 2 * X @ Z.T + kernels.RBF(gamma=0.7)(X, Z))
 
 
+def test_rounding_in_a_precomputed_matrix_is_averaged():
+    K = X @ X.T
+    K[1, 2] += 1e-12
+    gram = kernels.Precomputed().gram(K)
+    assert (gram.matrix == gram.matrix.T).all()
+    np.testing.assert_allclose(gram.matrix, K, atol=1e-12)
+    exact = (K + K.T) / 2
+    assert kernels.Precomputed().gram(exact).matrix is exact  # not copied
+
+
+def test_a_function_of_two_rows_is_told_what_to_return():
+    with pytest.raises(
+        ValueError, match=r"must return a matrix of shape \(37, 37\).*not with two rows"
+    ):
+        kernels.Callable(lambda A, B: A).gram(X)
+
+
 def test_convexity_is_known_or_tested():
     assert kernels.RBF(gamma=1.0).gram(X).convex is True
     assert kernels.Precomputed().gram(X @ X.T).convex is True

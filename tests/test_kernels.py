@@ -270,9 +270,16 @@ def test_wrong_operands_say_what_is_allowed(wrong):
 
 
 def test_sums_with_numbers_are_refused():
-    for combine in (lambda: RBF() + 1, lambda: 1 + RBF(), lambda: sum([RBF(), RBF()])):
+    for combine in (lambda: RBF() + 1, lambda: 1 + RBF(), lambda: RBF() + 0):
         with pytest.raises(TypeError, match="got int"):
             combine()
+    assert sum([RBF(gamma=1.0), Linear()]) == RBF(gamma=1.0) + Linear()
+
+
+def test_a_function_composes_as_it_is():
+    kernel = RBF(gamma=1.0) + np.inner
+    assert kernel == RBF(gamma=1.0) + Callable(np.inner)
+    np.testing.assert_allclose(kernel(np.eye(2)), RBF(gamma=1.0)(np.eye(2)) + np.eye(2))
 
 
 @pytest.mark.parametrize("exponent", [0, -1, 2.0, 0.5, np.float64(2)])

@@ -1,4 +1,4 @@
-"""Slow: real data beside the repository, against LIBSVM. `make slow`; skipped where there are none."""
+"""Slow: real data beside the repository, against LIBSVM; skipped where there are none."""
 
 import importlib.util
 

@@ -337,6 +337,28 @@ def test_threads_at_once_give_what_one_gives():
     assert all((beta == expected).all() for beta in found)
 
 
+def test_what_is_no_solver_or_gram_is_refused():
+    problem = problems.soft_margin(kernels.Linear().gram([[0.0], [1.0]]), [1, -1])
+    for wrong in (SMO, "smo"):
+        with pytest.raises(TypeError, match=r"such as SMO\(\)"):
+            solve(problem, wrong)
+    with pytest.raises(TypeError, match=r"kernels.Precomputed\(\).gram\(K\)"):
+        problems.soft_margin(np.eye(2), [1, -1])
+    with pytest.raises(TypeError, match="Gram"):
+        problems.one_class(np.eye(2), nu=0.5)
+
+
+def test_history_prints_its_numbers():
+    X, y = blobs(100)
+    problem = problems.soft_margin(kernels.RBF(gamma=1.0).gram(X), y)
+    history = solve(problem, SMO(record_every=1)).history
+    lines = str(history).splitlines()
+    assert lines[0].split() == list(history)
+    assert lines[-1] == f"... {len(history) - 20} more rows"
+    with pytest.raises(KeyError, match="there are iteration, seconds"):
+        history["time"]
+
+
 BAD = [{"tol": 0.0}, {"tol": -1.0}, {"gap_tol": 0.0}, {"max_iter": -2}, {"max_time": -1.0}]
 
 

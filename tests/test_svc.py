@@ -4,6 +4,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import warnings
 
 import joblib
 import numpy as np
@@ -113,6 +114,9 @@ def test_precomputed_callable_and_kernel_objects(cancer):
         got = model.fit(data, y).decision_function(data)
         np.testing.assert_allclose(got, expected, atol=1e-5)
         assert model.certificate_.status == "optimal"
+    sparse = sp.csr_array(X)
+    product = SVC(kernel=lambda A, B: A @ B.T, tol=1e-8).fit(sparse, y)
+    np.testing.assert_allclose(product.decision_function(sparse), expected, atol=1e-5)
     words = ["spam", "ham", "eggs", "spam spam"]
     lengths = SVC(kernel=lambda A, B: np.array([[float(len(a) * len(b)) for b in B] for a in A]))
     assert lengths.fit(words, [1, 0, 0, 1]).predict(words).shape == (4,)
@@ -166,8 +170,21 @@ def test_hard_margin_of_setosa():
     model = SVC(C=np.inf, kernel="linear", tol=1e-8).fit(X[:, 2:], y == 0)
     assert model.n_support_.tolist() == [1, 1]
     assert model.score(X[:, 2:], y == 0) == 1.0
-    with pytest.raises(ValueError, match="no hyperplane has geometric margin above"):
+    with pytest.raises(ValueError, match=r"hard_margin has no solution: .* Use a finite C"):
         SVC(C=np.inf, kernel="linear").fit(X[:, 2:], y == 2)
+
+
+@pytest.mark.parametrize("margin", [1e-3, 1e-5, 1e-6, 1e-7])
+def test_a_tiny_margin_is_not_called_infeasible(margin):
+    rng = np.random.default_rng(0)
+    y = np.tile([1.0, -1.0], 20)
+    X = np.column_stack([y * margin * (1 + rng.random(40)), rng.normal(size=40)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # float64 may allow no better
+        model = SVC(C=np.inf, kernel="linear", max_time=10).fit(X, y)
+    assert model.certificate_.status in ("optimal", "precision_limit")
+    if margin >= 1e-6:
+        assert model.score(X, y) == 1.0
 
 
 # ---- certificates -----------------------------------------------------------------------------
@@ -204,6 +221,11 @@ def test_certify_refuses_other_data(cancer):
         model.certify(X[:-1], y[:-1])
     with pytest.raises(ValueError, match="training data"):
         model.certify(X + 1, y)
+    for wrong in (1 - y, np.where(y == 1, "a", "b"), np.roll(y, 1)):
+        with pytest.raises(ValueError, match="y or sample_weight differs"):
+            model.ledger(X, wrong)
+    with pytest.raises(ValueError, match="C or sample_weight differs"):
+        model.certify(X, y, sample_weight=np.full(len(y), 0.1))
 
 
 def test_ledger_and_history(cancer):
@@ -274,7 +296,7 @@ def test_sklearn_callbacks_see_chunks_and_can_stop(cancer):
 def test_ctrl_c_keeps_the_model_and_goes_on(cancer):
     X, y = cancer
     model = SVC(record_every=50).set_callbacks(Press(after=2, ctrl_c=True))
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt, match="keeps the model so far"):
         model.fit(X, y)
     assert model.certificate_.status == "interrupted"
     assert model.predict(X).shape == y.shape

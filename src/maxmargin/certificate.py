@@ -23,7 +23,14 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from maxmargin.problems import Problem
 
-__all__ = ["Certificate", "Status", "certify", "infeasibility_proof", "margin_bound"]
+__all__ = [
+    "Certificate",
+    "Status",
+    "certify",
+    "infeasibility_proof",
+    "margin_bound",
+    "margin_resolution",
+]
 
 Floats = NDArray[np.float64]
 
@@ -81,7 +88,7 @@ class Certificate:
     proof: str = ""
 
     def __repr__(self) -> str:
-        return f"gap {self.gap:.1e} {self.status or ''}".rstrip()
+        return f"gap {self.relative_gap:.1e} {self.status or ''}".rstrip()  # the relative one
 
     def _facts(self) -> dict[str, str]:
         convex = {True: "yes", False: "no: the gap proves nothing", None: "unknown"}
@@ -279,20 +286,30 @@ def margin_bound(problem: Problem, beta: ArrayLike) -> float:
     return norm / 2 if problem.n_groups else norm
 
 
+def margin_resolution(problem: Problem, beta: ArrayLike) -> float:
+    """Return the rounding error of `margin_bound`: a smaller bound cannot be told from 0."""
+    weights = np.abs(_hull_weights(problem, beta))
+    size = float((weights * np.sqrt(np.abs(problem.gram.diag[problem.row]))).sum())
+    return math.sqrt(EPS) * size
+
+
 def infeasibility_proof(problem: Problem, beta: ArrayLike) -> str:
     """Say in words why a hard margin has no solution, from a β that grew without end."""
     bound = margin_bound(problem, beta)
+    remedy = "Use a finite C or another kernel."
     if math.isinf(bound):
-        return f"{problem.name} has no solution."
-    rows = problem.row[np.flatnonzero(_hull_weights(problem, beta))]
+        return f"{problem.name} has no solution. {remedy}"
+    rows = np.unique(problem.row[np.flatnonzero(_hull_weights(problem, beta))])
     reason = f"no hyperplane has geometric margin above {bound:.1e}"
-    size = float(np.sqrt(np.abs(problem.gram.diag[rows]).max()))
-    if len(rows) == 2 and problem.n_groups and bound <= 1e-7 * size:
+    named = ", ".join(map(str, rows[:8])) + (", ..." if len(rows) > 8 else "")
+    if len(rows) == 2 and problem.n_groups and bound <= margin_resolution(problem, beta):
         return (
             f"{problem.name} has no solution: these 2 points of different classes coincide in "
-            f"feature space (rows {rows.min()}, {rows.max()}); {reason}."
+            f"feature space (rows {named}); {reason}. {remedy}"
         )
-    return f"{problem.name} has no solution: {reason} (shown by {len(rows)} points)."
+    if bound > 0:
+        reason += ", which float64 cannot tell from 0"
+    return f"{problem.name} has no solution: {reason} (shown by rows {named}). {remedy}"
 
 
 def _hull_weights(problem: Problem, beta: ArrayLike) -> Floats:

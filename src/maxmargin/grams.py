@@ -5,6 +5,7 @@ Whatever needs kernel values speaks to a :class:`Gram` through ``diag``, ``rows`
 """
 
 import functools
+import math
 import os
 from pathlib import Path
 from typing import Any
@@ -106,22 +107,26 @@ def _check_data(kernel: Kernel, X: Any) -> None:
         raise ValueError(f"{kernel!r} needs non-negative data; the smallest cell is {cells.min()}.")
 
 
-def _check_matrix(K: NDArray[Any]) -> None:
+def _symmetric(K: NDArray[Any]) -> NDArray[Any]:
+    """Check a Gram matrix; a difference of rounding between K and its transpose is averaged."""
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         shape = "x".join(map(str, K.shape))
         raise ValueError(f"Precomputed matrix must be a square matrix. Input is a {shape} matrix.")
     if not np.isfinite(K).all():
         raise ValueError("The Gram matrix has NaN or infinite entries.")
-    slack = 64 * np.finfo(K.dtype).eps * float(np.abs(K).max(initial=0.0))
+    slack = math.sqrt(np.finfo(K.dtype).eps) * float(np.abs(K).max(initial=0.0))
+    worst = 0.0
     for start in range(0, len(K), 1024):  # blocks: a transposed copy of all of K is not needed
         block = np.abs(K[start : start + 1024] - K[:, start : start + 1024].T)
-        if block.max(initial=0.0) > slack:
+        worst = max(worst, float(block.max(initial=0.0)))
+        if worst > slack:
             i, j = (int(k) for k in np.unravel_index(int(block.argmax()), block.shape))
             i += start
             raise ValueError(
                 f"The Gram matrix must be symmetric; entries ({i}, {j}) and ({j}, {i}) are "
                 f"{K[i, j]} and {K[j, i]}. Use (K + K.T) / 2 if that is what you mean."
             )
+    return (K + K.T) / 2 if worst > 0 else K  # pairwise functions leave rounding there
 
 
 def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Vector:
@@ -164,7 +169,15 @@ def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = N
 def _in_python(kernel: Kernel, X: Any, Z: Any) -> Vector:
     """Evaluate a Python function, or a composition that holds one: only that part is not C++."""
     if isinstance(kernel, Callable):
-        return np.asarray(kernel.function(X, Z, **kernel.kw), dtype=np.float64)
+        K = kernel.function(X, Z, **kernel.kw)
+        K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=np.float64)
+        shape = tuple(A.shape[0] if hasattr(A, "shape") else len(A) for A in (X, Z))
+        if K.shape != shape:
+            raise ValueError(
+                f"{kernel!r} must return a matrix of shape {shape} for that many rows of X and Z; "
+                f"it returned shape {K.shape}. It is called with whole matrices, not with two rows."
+            )
+        return K
     if kernel.compiled or not kernel.parts:
         return evaluate(kernel, X, Z)
     return kernel.combine(*(_in_python(part, X, Z) for part in kernel.parts))
@@ -256,9 +269,8 @@ class Gram:
             if sparse.issparse(X):
                 raise TypeError("Sparse precomputed kernels are not supported.")
             X = np.asarray(X)
-            self.matrix = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-            _check_matrix(self.matrix)
-            self.X = self.matrix
+            X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+            self.X = self.matrix = _symmetric(X)
         self.core_rows = as_rows(self.X)
         self.n = int(self.core_rows.shape[0])
         self._last: tuple[Vector, Vector] | None = None

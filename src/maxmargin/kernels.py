@@ -175,7 +175,10 @@ class Kernel:
             return Scaled(_composable(self), _plain(other))
         return Product(_composable(self), _composable(other))
 
-    __radd__, __rmul__ = __add__, __mul__
+    __rmul__ = __mul__
+
+    def __radd__(self, other: object) -> "Kernel":
+        return self if _is_real(other) and other == 0 else self + other  # sum([...]) starts at 0
 
     def __pow__(self, exponent: object) -> "Kernel":
         if not _is_integer(exponent) or int(exponent) < 1:
@@ -667,10 +670,12 @@ def mercer(kernel_or_matrix: Any, X: Any = None) -> MercerReport:
 def _composable(kernel: object) -> Kernel:
     if isinstance(kernel, Precomputed):
         raise TypeError("Precomputed() does not compose: combine the matrices themselves.")
-    if not isinstance(kernel, Kernel):
-        what = type(kernel).__name__
-        raise TypeError(f"Kernels combine with kernels and, by *, real numbers; got {what}.")
-    return kernel
+    if isinstance(kernel, Kernel):
+        return kernel
+    if callable(kernel) and not isinstance(kernel, type):
+        return Callable(kernel)
+    what = type(kernel).__name__
+    raise TypeError(f"Kernels combine with kernels and, by *, real numbers; got {what}.")
 
 
 def _is_real(value: object) -> bool:

@@ -662,6 +662,11 @@ def _signed(y: Floats, C: Floats) -> tuple[Floats, Floats]:
 
 def _vector(gram: Gram, name: str, values: ArrayLike) -> Floats:
     array = np.array(values, dtype=np.float64)
+    if not hasattr(gram, "matvec"):
+        raise TypeError(
+            f"gram must be a Gram such as kernels.RBF().gram(X), or kernels.Precomputed().gram(K) "
+            f"for a matrix K; got {type(gram).__name__}."
+        )
     if gram.n == 0:
         raise ValueError("the Gram is empty: at least one sample is needed.")
     if array.shape != (gram.n,):
@@ -673,7 +678,8 @@ def _vector(gram: Gram, name: str, values: ArrayLike) -> Floats:
 
 
 def _weights(gram: Gram, sample_weight: Weights) -> Floats:
-    w = _vector(gram, "sample_weight", np.ones(gram.n) if sample_weight is None else sample_weight)
+    ones = np.ones(getattr(gram, "n", 0))  # not a Gram: _vector says so
+    w = _vector(gram, "sample_weight", ones if sample_weight is None else sample_weight)
     if (w < 0).any() or not (w > 0).any():
         raise ValueError("sample_weight must be at least 0, and positive for some sample.")
     return w

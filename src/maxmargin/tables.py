@@ -36,6 +36,8 @@ class Table:
         self._columns = dict(columns)
 
     def __getitem__(self, name: str) -> Column:
+        if name not in self._columns:
+            raise KeyError(f"no column {name!r}; there are {', '.join(self._columns)}.")
         return self._columns[name]
 
     def __getattr__(self, name: str) -> Column:
@@ -69,15 +71,33 @@ class Table:
         return pd.DataFrame(self._columns)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {len(self)} rows: {', '.join(self)}>"
+        rows = "1 row" if len(self) == 1 else f"{len(self)} rows"
+        return f"<{type(self).__name__} of {rows}: {', '.join(self)}>"
+
+    def __str__(self) -> str:
+        shown = [*range(min(len(self), _SHOWN))]
+        lines = [
+            [name, *(_text(column[i]) for i in shown)] for name, column in self._columns.items()
+        ]
+        widths = [max(map(len, line)) for line in lines]
+        rows = zip(*lines, strict=True)
+        text = "\n".join(
+            "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+            for row in rows
+        )
+        return text + (f"\n... {len(self) - _SHOWN} more rows" if len(self) > _SHOWN else "")
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{name}</th>" for name in self)
         lines = []
         for i in range(min(len(self), _SHOWN)):
             cells = (column[i] for column in self._columns.values())
-            texts = (f"{v:.4g}" if isinstance(v, np.floating) else escape(str(v)) for v in cells)
+            texts = (escape(_text(v)) for v in cells)
             lines.append(f"<tr><th>{i}</th>{''.join(f'<td>{t}</td>' for t in texts)}</tr>")
         more = f"<p>{len(self) - _SHOWN} more rows</p>" if len(self) > _SHOWN else ""
         table = f"<table><tr><th></th>{head}</tr>{''.join(lines)}</table>"
         return f"<p>{escape(repr(self)[1:-1])}</p>{table}{more}"
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)

@@ -18,7 +18,7 @@ from maxmargin.certificate import Certificate, certify
 from maxmargin.estimators._base import SupportVectorMachine
 from maxmargin.estimators._callbacks import with_callbacks
 from maxmargin.ledger import Ledger, ledger
-from maxmargin.problems import Problem, soft_margin
+from maxmargin.problems import Problem, hard_margin, soft_margin
 from maxmargin.solvers import Solution
 
 __all__ = ["SVC"]
@@ -211,7 +211,10 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         solution, interrupted = self._solve(problem, X, y)
         self._store(solution, kept, X)
         if interrupted:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt(
+                f"fit stopped at relative gap {self.certificate_.relative_gap:.1e}; "
+                "the estimator keeps the model so far."
+            )
         return self
 
     def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Problem, Any]:
@@ -221,7 +224,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         if kind != "binary":
             check_classification_targets(labels)
             raise ValueError(
-                "Only binary classification is supported. The type of the target is " + kind + "."
+                f"Only binary classification is supported. The type of the target is {kind}. "
+                "For more classes wrap it: sklearn.multiclass.OneVsOneClassifier(SVC())."
             )
         weight = _weights(sample_weight, X)
         kept = np.arange(len(labels)) if weight is None else np.flatnonzero(weight > 0)
@@ -234,8 +238,9 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         )
         side = (labels == self.classes_[1]).astype(np.int64)
         C = self.C * self.class_weight_[side] * (1.0 if weight is None else weight)
-        gram = self._gram(X, weight)
-        return soft_margin(gram, np.where(side, 1.0, -1.0), C=C), kept
+        gram, signs = self._gram(X, weight), np.where(side, 1.0, -1.0)
+        hard = np.isinf(self.C)
+        return hard_margin(gram, signs) if hard else soft_margin(gram, signs, C=C), kept
 
     def _store(self, solution: Solution, kept: Any, X: Any) -> None:
         problem, beta = solution.problem, solution.problem.by_row(solution.beta)
@@ -246,7 +251,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         self.kernel_ = problem.gram.kernel
         self.support_ = kept[support].astype(np.int32)
         self.n_support_ = np.array([(y[support] == c).sum() for c in (-1, 1)], dtype=np.int32)
-        self.dual_coef_ = sp.csr_array(coef) if sp.issparse(X) else coef
+        self.dual_coef_ = type(X)(coef) if sp.issparse(X) else coef
         self.support_vectors_ = X[self.support_] if mode == "compiled" else np.empty((0, 0))
         if mode == "function":
             self._X_fit = X
@@ -336,7 +341,14 @@ class SVC(ClassifierMixin, SupportVectorMachine):
             raise ValueError("pass the training data: X differs from it at the support vectors.")
         problem, kept = clone._problem(X, y, sample_weight)
         beta = np.zeros(self.shape_fit_[0])
-        beta[self.support_] = self._dense_coef()[0]
+        beta[self.support_] = coef = self._dense_coef()[0]
+        signs, limit = np.zeros((2, len(beta)))
+        signs[kept], limit[kept] = np.asarray(problem.y), problem.C
+        same = np.array_equal(clone.classes_, self.classes_)
+        if not same or (coef * signs[self.support_] <= 0).any():
+            raise ValueError("pass the training data: y or sample_weight differs from that of fit.")
+        if (np.abs(coef) > limit[self.support_] * (1 + 1e-9)).any():
+            raise ValueError("pass the training data: C or sample_weight differs from that of fit.")
         return problem, beta[kept]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.certificate import Status, margin_bound
+from maxmargin.certificate import Status, margin_bound, margin_resolution
 from maxmargin.grams import default_cache_size
 from maxmargin.problems import Problem
 from maxmargin.solvers.face import minimise_on_face
@@ -121,9 +121,10 @@ class _State:
 
     @property
     def relative_gap(self) -> float:
-        dual = abs(self._objective + self.core.gained) if math.isfinite(self._objective) else 0.0
-        dual = dual or abs(self.core.gained)
-        return float(self.core.estimated_gap()) / dual if dual else math.inf
+        dual = self.core.gained + (self._objective if math.isfinite(self._objective) else 0.0)
+        gap = float(self.core.estimated_gap())
+        size = max(abs(dual), abs(dual + gap))
+        return gap / size if size else math.inf
 
     @property
     def counters(self) -> dict[str, float]:
@@ -205,7 +206,7 @@ class _State:
         if not beta.any():
             return False
         curvature = float((beta * p.kbeta(beta)).sum())
-        vanishing = margin_bound(p, beta) <= 1e-7 * float(np.sqrt(np.abs(p.gram.diag).max()))
+        vanishing = margin_bound(p, beta) <= margin_resolution(p, beta)
         if vanishing or curvature <= 0 or np.abs(beta).max() > _ENDLESS:
             self.status = Status.INFEASIBLE if p.gram.convex is True else Status.UNBOUNDED
             return True

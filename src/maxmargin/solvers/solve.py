@@ -180,8 +180,11 @@ def solve(
     from maxmargin.solvers.smo import SMO
 
     _check(tol, gap_tol, max_iter, max_time)
+    chosen: Any = SMO() if solver is None else solver
+    if isinstance(chosen, type) or not hasattr(chosen, "init"):
+        raise TypeError(f"solver must be a solver such as SMO(); got {solver!r}.")
     start = None if beta is None else problem.project(beta)
-    run = _Run(problem, solver or SMO(), tol, gap_tol, max_iter, max_time, callback)
+    run = _Run(problem, chosen, tol, gap_tol, max_iter, max_time, callback)
     return run.finish(run.loop(start))
 
 
@@ -278,7 +281,8 @@ class _Run:
 
     def report(self, status: Status | None) -> bool:
         every, state = self.solver.record_every, self.state
-        if every and status is None and state.iteration % every == 0:
+        due = every and status is None and state.iteration % every == 0
+        if due and state.iteration > self.records[-1][0]:  # a chunk may end inside an iteration
             self.record(self.certify())
         if self.callback is None:
             return False

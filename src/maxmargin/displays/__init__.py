@@ -1,0 +1,37 @@
+"""Pictures in scikit-learn's Display style: matplotlib's only home.
+
+A display is made in two halves: a ``from_...`` constructor computes plain arrays and stores them,
+``plot`` draws them and keeps every artist in an attribute that ends in ``_``. Importing this
+package imports neither matplotlib nor scikit-learn: a display is loaded when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from maxmargin.displays._style import OKABE_ITO, OKABE_ITO_ON_DARK
+
+if TYPE_CHECKING:
+    from maxmargin.displays.convergence import ConvergenceDisplay
+    from maxmargin.displays.loss import LossDisplay
+    from maxmargin.displays.margin import MarginDisplay
+
+__all__ = [
+    "OKABE_ITO",
+    "OKABE_ITO_ON_DARK",
+    "ConvergenceDisplay",
+    "LossDisplay",
+    "MarginDisplay",
+]
+
+_HOMES = {"ConvergenceDisplay": "convergence", "LossDisplay": "loss", "MarginDisplay": "margin"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'maxmargin.displays' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
