@@ -182,6 +182,7 @@ void load_blas() {
 }  // namespace
 
 NB_MODULE(_core, m) {
+    nb::set_leak_warnings(false);  // a notebook or a traceback may hold objects at exit
     m.doc() = "The C++ core of maxmargin: rows, kernels, Gram rows and SMO.";
 
     m.def("instruction_set", [] {

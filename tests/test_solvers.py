@@ -262,6 +262,8 @@ def test_limits_and_history():
     assert solution.history.iteration.tolist() == [0, 20, 40, 60, 80, 100]
     assert (np.diff(solution.history.dual) > 0).all()
     assert solution.history.dual[-1] == solution.certificate.dual
+    assert len(solution.betas) == len(solution.history)
+    assert certify(problem, solution.betas[2]).dual == solution.history.dual[2]
     assert (solution.history.primal >= solution.history.dual).all()
     assert solve(problem, max_time=0.0).status == "time_limit"
     assert solve(problem, max_iter=0).n_iter == 0
@@ -271,6 +273,13 @@ def test_recording_does_not_change_the_answer():
     X, y = blobs(400)
     problem = problems.soft_margin(kernels.RBF(gamma=1.0).gram(X), y, C=10.0)
     assert (solve(problem).beta == solve(problem, SMO(record_every=7)).beta).all()
+
+
+def test_a_gap_that_cannot_close_ends():
+    """One-class with w = 0: the optimum is 0, so the relative gap never falls below 1."""
+    gram = kernels.Linear().gram([[1.0], [-1.0], [2.0], [-2.0]])
+    solution = solve(problems.one_class(gram, nu=0.5), gap_tol=1e-6, max_time=20)
+    assert solution.status in ("optimal", "precision_limit")
 
 
 def test_warm_start_from_any_point():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["chessboard"]
+__all__ = ["chessboard", "two_sets_of_six"]
 
 
 def chessboard(
@@ -58,3 +58,28 @@ def chessboard(
     flipped = rng.choice(n_samples, round(noise * n_samples), replace=False)
     y[flipped] *= -1
     return X, y
+
+
+def two_sets_of_six() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return two sets of six points that show the situation of N4's Figure 1 at ν = 0.6.
+
+    The notes give no coordinates. With a linear kernel and ν = 0.6 these have the same counts: two
+    blue and two red points on the wrong side of the plane; two blue and three red failures of the
+    margin, the former among them; two blue points and one red on the margin.
+
+    Returns
+    -------
+    X : ndarray of shape (12, 2)
+        First the blue points, then the red ones.
+    y : ndarray of shape (12,)
+        +1 for blue, -1 for red.
+
+    Examples
+    --------
+    >>> X, y = two_sets_of_six()
+    >>> X.shape, int(y.sum())
+    ((12, 2), 0)
+    """
+    blue = [[1, 2], [3, 0], [1, -2], [-1, 0], [3, 2], [2, 4]]
+    red = [[2, -1], [0, 1], [-1, -1], [0, -3], [-4, -1], [-2, -3]]
+    return np.array(blue + red, dtype=np.float64), np.repeat([1, -1], 6)

@@ -20,6 +20,7 @@ __all__ = ["Progress", "Solution", "Solver", "State", "solve"]
 
 Floats = NDArray[np.float64]
 
+_LEAST = 1e-100  # no smaller tol can help a gap that it has not closed
 _HISTORY = ("iteration", "seconds", "primal", "dual", "gap", "kkt_violation", "n_support")
 
 
@@ -99,6 +100,9 @@ class Solution:
         What the solver counted on its way.
     steps : list of Step
         Every update, where the solver was made with ``record_steps=True``.
+    betas : list of ndarray
+        The variables at every row of the history, where the solver has ``record_every``: what
+        N0's Algorithm 1 returns beside the objectives. ``certify`` gives the b of each.
     """
 
     problem: Problem
@@ -110,6 +114,7 @@ class Solution:
     seconds: float
     counters: dict[str, float] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
+    betas: list[Floats] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"<Solution of {self.problem.name}: {self.certificate!r}, {self.n_iter} iterations>"
@@ -219,6 +224,7 @@ class _Run:
         self.state: Any = None
         self.began = time.perf_counter()
         self.records: list[tuple[float, ...]] = []
+        self.betas: list[Floats] = []
         self.certificate: Certificate | None = None
 
     def seconds(self) -> float:
@@ -237,6 +243,9 @@ class _Run:
         c, support = certificate, int(np.count_nonzero(self.problem.by_row(self.state.beta)))
         row = (iteration, self.seconds(), c.primal, c.dual, c.gap, c.kkt_violation, support)
         self.records.append(row)
+        if self.solver.record_every:
+            del self.betas[len(self.records) - 1 :]
+            self.betas.append(self.state.beta)
 
     def loop(self, start: Floats | None) -> Status:
         try:
@@ -275,6 +284,8 @@ class _Run:
         if status is Status.OPTIMAL and self.gap_tol is not None:
             certificate = self.certify(status)
             if certificate.relative_gap > self.gap_tol:
+                if self.state.tol < _LEAST:
+                    return Status.PRECISION_LIMIT
                 self.state.tol /= 10
                 return None
         return status
@@ -304,4 +315,5 @@ class _Run:
             seconds=self.seconds(),
             counters=dict(getattr(self.state, "counters", {})),
             steps=list(getattr(self.state, "steps", [])),
+            betas=self.betas,
         )
