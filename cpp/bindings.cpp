@@ -289,6 +289,15 @@ NB_MODULE(_core, m) {
         .def_prop_ro("iterations", &mm::Smo::iterations)
         .def_prop_ro("active", &mm::Smo::active)
         .def_prop_ro("ray", &mm::Smo::ray)
+        .def(
+            "multiplier",
+            [](const mm::Smo& self, std::int64_t group) {
+                const auto all = self.bounds();
+                if (group < 0 || group >= static_cast<std::int64_t>(all.size()))
+                    throw nb::index_error("no such group");
+                return 0.5 * (all[group].high + all[group].low);
+            },
+            "group"_a)
         .def_prop_ro("last_step",
                      [](const mm::Smo& self) {
                          const auto& step = self.last_step();

@@ -420,27 +420,23 @@ void Smo::shrink() {
     std::visit([&](auto& cache) { cache.keep(positions); }, cache_);
 }
 
-namespace {
-
-struct Bounds {
-    double high = -inf, low = inf;
-};
-
-}  // namespace
-
-double Smo::violation(bool in_play) const {
-    std::vector<Bounds> bounds(static_cast<std::size_t>(std::max<std::int64_t>(groups(), 1)));
+std::vector<Smo::Bounds> Smo::bounds(bool in_play) const {
+    std::vector<Bounds> all(static_cast<std::size_t>(std::max<std::int64_t>(groups(), 1)));
     std::vector<double> F(in_play ? std::vector<double>(all_F_.size(), NAN) : all_F_);
     for (std::size_t p = 0; p < row_at_.size(); ++p) F[row_at_[p]] = F_[p];
     for (const auto k : order_) {
         const double value = candidate(k) - F[problem_.row[k]];
         if (std::isnan(value)) continue;
-        auto& b = bounds[std::max<std::int64_t>(problem_.group[k], 0)];
+        auto& b = all[std::max<std::int64_t>(problem_.group[k], 0)];
         if (beta_[k] < problem_.u[k]) b.high = std::max(b.high, value);
         if (beta_[k] > problem_.l[k]) b.low = std::min(b.low, value);
     }
+    return all;
+}
+
+double Smo::violation(bool in_play) const {
     double worst = 0;
-    for (const auto& b : bounds)
+    for (const auto& b : bounds(in_play))
         worst = std::max(worst, groups() > 0 ? b.high - b.low : std::max(b.high, -b.low));
     return worst;
 }

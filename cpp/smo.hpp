@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <variant>
 #include <vector>
@@ -46,6 +47,12 @@ class Smo {
     void rebalance();
     // Take K beta, computed afresh in float64, for all rows; variables set aside wrongly come back.
     void refresh(std::span<const double> kbeta);
+    // Per group: the largest s - Kb - Db of what may rise, the smallest of what may fall.
+    struct Bounds {
+        double high = -std::numeric_limits<double>::infinity();
+        double low = std::numeric_limits<double>::infinity();
+    };
+    std::vector<Bounds> bounds() const { return bounds(false); }
     // max over groups of (max over b < u) - (min over b > l) of s - Kb - Db, on all variables;
     // of full value only after `refresh`.
     double violation() const { return violation(false); }
@@ -105,6 +112,7 @@ class Smo {
     template <class S>
     void add_rows(const S* a, double da, const S* b, double db);
     double violation(bool in_play) const;
+    std::vector<Bounds> bounds(bool in_play) const;
     bool progressing();
     std::int64_t groups() const { return static_cast<std::int64_t>(problem_.m.size()); }
 

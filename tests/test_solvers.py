@@ -421,6 +421,8 @@ def test_steps_tell_the_whole_story(name):
         # N0 eq. (97): clip the unclipped optimum to [L, H].
         clipped = np.clip(step.alpha_j_unclipped, step.L, step.H)
         np.testing.assert_allclose(step.alpha_j_new, clipped, rtol=1e-7, atol=1e-9)
+    if problem.n_groups == 1:  # E are the errors at the bias before, b is the one after
+        np.testing.assert_allclose(watched.steps[-1].b, watched.certificate.lam[0], atol=1e-5)
     again = list(steps(problem, SMO(record_steps=True), tol=1e-6))
     assert again == watched.steps
 

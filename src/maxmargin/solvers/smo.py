@@ -149,12 +149,15 @@ class _State:
     def watch(self) -> None:
         """Take one step and keep it."""
         p, beta, before = self.problem, self.beta, self.iteration
+        old = [self.core.multiplier(g) for g in range(p.n_groups)]
         self.step(1)
         if self.iteration == before or self.status is not None:
             return
         up, down, high, low, eta, gain = self.core.last_step
-        b = (high + low) / 2 if p.n_groups else 0.0
-        facts = {"iteration": self.iteration, "b": b, "change": gain}
+        group = int(p.group[max(up, down)])
+        b = old[group] if p.n_groups else 0.0
+        now = float(self.core.multiplier(group)) if p.n_groups else 0.0
+        facts = {"iteration": self.iteration, "b": now, "change": gain}
         if up < 0 or down < 0:
             k, error = max(up, down), -high if up >= 0 else low
             self.steps.append(single_step(p, beta, self.beta, k, _ALONE, E=error, eta=eta, **facts))
