@@ -13,7 +13,7 @@ from maxmargin import certify, kernels, problems
 from maxmargin.certificate import margin_bound, margin_resolution
 from maxmargin.solvers import SMO, admm, solve, steps
 from maxmargin.solvers.admm import ADMM
-from maxmargin.solvers.qp import Ridge, feasible, matrix, polish, ray
+from maxmargin.solvers.dense import Ridge, feasible, matrix, polish, ray
 
 
 def blobs(n, d=3, noise=0.5, seed=0):
@@ -269,8 +269,8 @@ def test_no_proof_for_what_can_be_separated():
     X, y = blobs(40, noise=0.0)
     problem = problems.hard_margin(kernels.RBF(gamma=1.0).gram(X), y)
     rng, P = np.random.default_rng(0), matrix(problem)
-    assert all(ray(problem, rng.normal(size=40), P) is None for _ in range(20))
-    assert ray(problem, np.zeros(40), P) is None
+    assert all(ray(problem, rng.normal(size=40), P=P) is None for _ in range(20))
+    assert ray(problem, np.zeros(40), P=P) is None
     assert ray(soft(40), rng.normal(size=40)) is None
     assert solve(problem, ADMM()).status == "optimal"
 

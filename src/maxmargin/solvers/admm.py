@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maxmargin.certificate import Certificate, Status, certify
 from maxmargin.problems import Problem
-from maxmargin.solvers.qp import (
+from maxmargin.solvers.dense import (
     Ridge,
     check_dense,
     feasible,
@@ -20,6 +20,7 @@ from maxmargin.solvers.qp import (
     polish,
     ray,
 )
+from maxmargin.solvers.rows import SECONDS
 from maxmargin.solvers.steps import Step
 from maxmargin.threads import one_blas_thread
 
@@ -29,7 +30,6 @@ Floats = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 _LARGEST = 20000  # variables
-_SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked this often
 _CHECK = 10  # iterations between two certificates
 _UNBALANCED, _MOST = 10.0, 1e4  # ratios of the residuals: when ρ changes, and what counts at most
 _LEAST = 1e-8  # of the mean diagonal: a smaller ρ loses too many digits
@@ -127,7 +127,7 @@ class ADMM:
 
     def step(self, state: _State, chunk: int) -> None:
         """Take up to ``chunk`` iterations; what they decide depends on their number alone."""
-        end, pause = state.iteration + chunk, time.perf_counter() + _SECONDS
+        end, pause = state.iteration + chunk, time.perf_counter() + SECONDS
         if state.status is Status.OPTIMAL and state.tol < state.judged:  # the gap is too large
             state.status = Status.PRECISION_LIMIT if state.settled() else None
         with one_blas_thread():  # whatever the number of threads, the same bits
@@ -180,13 +180,14 @@ class _State:
         before = self.beta if self.solver.record_steps else self.z
         if self._factor is None:
             self._factor = self._begin()
+        # Boyd et al. 2011: §5.2, a QP with equality constraints; §3.4.3; projection onto the box.
         x, lam = self._factor.solve(p.s + self.rho * self.z - self.mu, p.m)
         mixed = theta * x + (1 - theta) * self.z
         self._old = self.z
         self.z = np.clip(mixed + self.mu / self.rho, p.l, p.u)
         self.mu = self.mu + self.rho * (mixed - self.z)
         primal = float(np.linalg.norm(x - self.z))
-        # What is missing in Px − s + Aᵀλ + μ = 0; ρ‖z − z_old‖ without over-relaxation.
+        # §3.3: what is missing in Px − s + Aᵀλ + μ = 0; ρ‖z − z_old‖ without over-relaxation.
         missing = self._old - self.z + (1 - theta) * (self._old - x)
         dual = self.rho * float(np.linalg.norm(missing))
         self.residuals.append((primal, dual))
@@ -222,13 +223,13 @@ class _State:
             self.polishes += 1
             point = polish(p, self.P, point)
             self._judge(certify(p, point))
-        for direction in (self.z - self._old, self.z):
-            proof = ray(p, direction, self.P if polishing else None) if not self.status else None
+        if self.status is None:
+            proof = ray(p, self.z - self._old, self.z, P=self.P if polishing else None)
             if proof is not None:
                 point = proof
                 self.status = Status.INFEASIBLE if p.gram.convex is True else Status.UNBOUNDED
-        if self.status is None and self.settled():
-            self.status = Status.PRECISION_LIMIT
+            elif self.settled():
+                self.status = Status.PRECISION_LIMIT
         if self.status is not None:
             self._answer = point
         elif self.solver.adapt_rho and self.iteration >= self._balanced_at:
@@ -242,7 +243,7 @@ class _State:
             self.status = Status.OPTIMAL
 
     def _worth_polishing(self) -> bool:
-        """Whether the free variables are the same as 10 iterations ago and this is news."""
+        """Whether the free variables are those of 10 iterations ago, and not just polished."""
         known, self._free = self._free, (self.problem.l < self.z) & (self.z < self.problem.u)
         if not np.array_equal(known, self._free):
             return False

@@ -1,30 +1,33 @@
-"""The one QP as an explicit matrix, and an off-the-shelf interior-point solver for it."""
+"""The one QP handed to an off-the-shelf interior-point solver."""
 
 from __future__ import annotations
 
 import importlib
-import math
 from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from maxmargin.certificate import Status, certify, margin_bound, margin_resolution
+from maxmargin.certificate import Status, certify
 from maxmargin.problems import Problem
-from maxmargin.solvers.face import minimise_on_face
+from maxmargin.solvers.dense import (
+    check_dense,
+    feasible,
+    largest_move,
+    matrix,
+    polish,
+    ray,
+)
 from maxmargin.solvers.steps import Step
-from maxmargin.threads import one_blas_thread
 
-__all__ = ["QP", "Ridge", "check_dense", "feasible", "largest_move", "matrix", "polish", "ray"]
+__all__ = ["QP"]
 
 Floats = NDArray[np.float64]
 
 _LARGEST = 10000  # variables: half an hour
-_RIDGE, _REFINEMENTS = 1e-6, 8
 
 # Clarabel stops early now and then. Rung by rung: the unit of β, between max|s| / mean K_ii (0)
 # and its largest bound (1), and what to set.
@@ -34,7 +37,11 @@ _LADDER: tuple[tuple[float, dict[str, Any]], ...] = (
     (1.0, {"max_step_fraction": 0.9, "equilibrate_enable": False}),
 )
 _TOLERANCES = ("tol_gap_abs", "tol_gap_rel", "tol_feas", "tol_infeas_abs", "tol_infeas_rel")
-_SETTINGS: dict[str, Any] = {"verbose": False, **dict.fromkeys(_TOLERANCES, 1e-12)}
+_SETTINGS: dict[str, Any] = {
+    **dict.fromkeys(_TOLERANCES, 1e-12),
+    "max_threads": 1,
+    "verbose": False,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +137,7 @@ class _State:
         P = self._P = matrix(p) if self._P is None else self._P
         x, mu, b, ended = self._interior_point(P, *_LADDER[self.iteration])
         self.iteration += 1
-        proof = ray(p, x, P)
+        proof = ray(p, x, P=P)
         if not np.isfinite(x + mu).all():
             self.judge()
         elif proof is not None:
@@ -215,162 +222,3 @@ def _until_ctrl_c() -> Generator[bool, Any, None]:
             yield pressed
         except KeyboardInterrupt:
             pressed = True
-
-
-# ---- what ADMM shares -------------------------------------------------------------------------
-
-
-def check_dense(solver: str, problem: Problem, largest: int) -> None:
-    """Refuse, before any kernel entry is computed, what a dense convex solver cannot do."""
-    n = problem.n_variables
-    if n > largest:
-        raise ValueError(
-            f"{solver} holds and factors a dense {n} x {n} matrix ({8e-9 * n * n:.1f} GB each); "
-            f"it takes at most {largest} variables. Use SMO."
-        )
-    if problem.gram.convex is False:
-        raise ValueError(
-            f"{solver} needs a positive semi-definite kernel; got {problem.gram.kernel!r}. "
-            "Use SMO, which finds a stationary point."
-        )
-
-
-def matrix(problem: Problem) -> Floats:
-    """Return P = K + D over the variables, K mapped through their rows."""
-    P = problem.gram.tile(problem.row, problem.row)
-    P[np.diag_indices_from(P)] += problem.D
-    return P
-
-
-class Ridge:
-    r"""Factor P + ρI once, to solve min ½xᵀPx + ½ρ‖x‖² − cᵀx s.t. Ax = m for many c.
-
-    Parameters
-    ----------
-    P : ndarray of shape (n, n)
-    group : ndarray of shape (n,)
-        A has a row per group, 1 for its members.
-    n_groups : int
-    rho : float
-
-    Notes
-    -----
-    The Schur complement of P + ρI gives the multipliers of Ax = m:
-
-    .. math:: A (P + \rho I)^{-1} A^\top \lambda = A (P + \rho I)^{-1} c - m
-
-    Examples
-    --------
-    >>> Ridge(np.eye(2), np.zeros(2), 1, 1.0).solve(np.zeros(2), np.ones(1))
-    (array([0.5, 0.5]), array([-1.]))
-    """
-
-    def __init__(self, P: Floats, group: NDArray[Any], n_groups: int, rho: float) -> None:
-        shifted = np.array(P, order="F")
-        shifted[np.diag_indices_from(shifted)] += rho
-        try:
-            self.factor = cho_factor(shifted, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            raise ValueError(
-                f"K + rho I with rho={rho:.3g} cannot be factored: the kernel is not positive "
-                "semi-definite, or rho is lost in rounding. Use SMO."
-            ) from None
-        self.A = (group == np.arange(n_groups)[:, None]).astype(np.float64)
-        self.inverse = cho_solve(self.factor, self.A.T, check_finite=False)
-        self.schur = np.linalg.pinv(self.A @ self.inverse)  # a group may have no member here
-
-    def solve(self, c: Floats, m: Floats) -> tuple[Floats, Floats]:
-        """Return x and λ."""
-        x = cho_solve(self.factor, c, check_finite=False)
-        lam = self.schur @ (self.A @ x - m)
-        return x - self.inverse @ lam, lam
-
-
-def feasible(problem: Problem, point: Floats) -> Floats:
-    """Round to a feasible point: what is at or beyond a bound stays at it, the others shift.
-
-    ``problem.project`` shifts all of them, and the KKT violation of a variable a hair off its
-    bound is as large as if it were far from it.
-    """
-    near = np.clip(point, problem.l, problem.u)
-    free = (problem.l < near) & (near < problem.u)
-    held = replace(problem, l=np.where(free, problem.l, near), u=np.where(free, problem.u, near))
-    return problem.project(held.project(near))
-
-
-def polish(problem: Problem, P: Floats, beta: Floats) -> Floats:
-    r"""Minimise over the free variables F of β, the others B held, to the last digits.
-
-    Parameters
-    ----------
-    problem : Problem
-    P : ndarray of shape (n_variables, n_variables)
-        K + D.
-    beta : ndarray of shape (n_variables,)
-        A feasible point.
-
-    Returns
-    -------
-    ndarray of shape (n_variables,)
-        A feasible point whose KKT violation is no larger.
-
-    Notes
-    -----
-    Newton's steps within the bounds come first; they settle which variables are free. Then, as in
-    OSQP (Stellato et al. 2020, §4), the equations of these are solved. Duplicates or a low rank
-    make them singular: a small ridge δ makes them regular, and repeating makes it harmless.
-
-    .. math:: (P_{FF} + \delta I) x + A_F^\top \lambda = s_F - P_{FB} \beta_B + \delta x_{old},
-              \quad A_F x = m - A_B \beta_B
-    """
-    with one_blas_thread():  # whatever the number of threads, the same bits
-        at = minimise_on_face(problem, beta)
-        at = beta if at is None else problem.project(at)
-        free = (problem.l < at) & (at < problem.u)
-        refined = at.copy()
-        if free.any():
-            face = P[np.ix_(free, free)]
-            delta = _RIDGE * (float(face.diagonal().mean()) or 1.0)
-            ridge = Ridge(face, problem.group[free], problem.n_groups, delta)
-            c, m = problem.s[free] - P[np.ix_(free, ~free)] @ at[~free], ridge.A @ at[free]
-            for _ in range(_REFINEMENTS):
-                refined[free] = ridge.solve(c + delta * refined[free], m)[0]
-    points = beta, at, feasible(problem, refined)
-    return min(points, key=lambda point: certify(problem, point).kkt_violation)
-
-
-def ray(problem: Problem, direction: Floats, P: Floats | None = None) -> Floats | None:
-    """Turn a direction in which β grows into a proof that a hard margin has no solution, or None.
-
-    The proof is a point that the hulls of both classes share: weights of sum 1 in each class
-    (without a bias: in all) whose ``margin_bound`` cannot be told from 0. With P a direction that
-    is only close is polished: the nearest points of the hulls are a QP like any other.
-    """
-    straight = problem.D == 0
-    low = np.where(np.isneginf(problem.l) & straight, -np.inf, 0.0)
-    high = np.where(np.isposinf(problem.u) & straight, np.inf, 0.0)
-    d = np.clip(direction, low, high)
-    d[np.abs(d) <= 1e-9 * np.abs(d).max()] = 0.0
-    if math.isinf(margin_bound(problem, d)):
-        return None
-    up, down = np.maximum(d, 0.0), np.maximum(-d, 0.0)
-    d = up / up.sum() - down / down.sum() if problem.n_groups else d / np.abs(d).sum()
-    low, high = np.where(d < 0, -np.inf, 0.0), np.where(d > 0, np.inf, 0.0)
-    side = np.unique(np.sign(d), return_inverse=True)[1]
-    sums = np.asarray(np.bincount(side, weights=d), dtype=np.float64)
-    hulls = replace(problem, s=np.zeros_like(d), l=low, u=high, group=side, m=sums)
-    for weights in (d,) if P is None else (d, polish(hulls, P, d)):
-        if margin_bound(problem, weights) <= margin_resolution(problem, weights):
-            return np.asarray(weights)
-    return None
-
-
-def largest_move(problem: Problem, before: Floats, after: Floats, why: str, **facts: Any) -> Step:
-    """Describe an update of all variables by the one that moved most and the objective's rise."""
-    k = int(np.argmax(np.abs(after - before)))
-    old, new = (
-        float((beta * (problem.s - 0.5 * problem.kbeta(beta) - 0.5 * problem.D * beta)).sum())
-        for beta in (before, after)
-    )
-    alpha: dict[str, Any] = {"alpha_i": float(abs(before[k])), "alpha_i_new": float(abs(after[k]))}
-    return Step(i=int(problem.row[k]), why=why, change=new - old, **alpha, **facts)
