@@ -19,7 +19,7 @@ WORKERS := -n auto --maxprocesses 8 --dist worksteal
 # An active virtual environment or a user's pip settings must not leak in.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help venv build demo test slow lint format docs sanitize clean FORCE
+.PHONY: help venv build demo test slow lint format bench-small docs sanitize clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -49,6 +49,9 @@ format: $(LINT) ## let ruff and clang-format lay out the code
 	$(PY) -m ruff check --fix-only .
 	$(PY) -m ruff format .
 	$(VENV)/bin/clang-format -i $(CPP)
+
+bench-small: $(BUILD) ## measure the promises that are made in seconds
+	$(PY) benchmarks/small.py
 
 docs: $(BUILD) $(DOCS) ## build the documentation, running every example
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html

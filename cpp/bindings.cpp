@@ -130,6 +130,20 @@ struct BasisHandle {
                            static_cast<std::size_t>(basis.size()));
     }
 
+    Matrix symmetric_matrix(const RowsHandle& z, int threads) const {
+        check(z, 0, basis.size());
+        if (mm::height(z.rows) != basis.size())
+            throw std::invalid_argument("the rows must be those of the basis");
+        std::vector<double> out(static_cast<std::size_t>(basis.size() * basis.size()));
+        {
+            nb::gil_scoped_release release;
+            mm::Pool pool(threads);
+            mm::symmetric_matrix(basis, z.rows, out.data(), pool);
+        }
+        return matrix_from(std::move(out), static_cast<std::size_t>(basis.size()),
+                           static_cast<std::size_t>(basis.size()));
+    }
+
     Matrix combine(const RowsHandle& z, std::int64_t first, std::int64_t count,
                    const Coefficients& coef, int threads) const {
         check(z, first, count);
@@ -225,6 +239,7 @@ NB_MODULE(_core, m) {
             },
             "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
         .def("matrix", &BasisHandle::matrix, "z"_a, "first"_a, "count"_a, "threads"_a)
+        .def("symmetric_matrix", &BasisHandle::symmetric_matrix, "z"_a, "threads"_a)
         .def("combine", &BasisHandle::combine, "z"_a, "first"_a, "count"_a, "coef"_a, "threads"_a);
 
     nb::enum_<mm::Outcome>(m, "Outcome")

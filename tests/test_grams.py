@@ -83,6 +83,16 @@ def test_entries_in_every_storage(kernel, make):
     np.testing.assert_allclose(gram.matvec(several), whole @ several, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.parametrize("n", [1, 63, 64, 65, 600])
+def test_a_matrix_with_itself_is_symmetric_to_the_bit(n):
+    A = np.random.default_rng(n).normal(size=(n, 5))
+    kernel = kernels.RBF(gamma=0.2) + kernels.Laplacian(gamma=0.1)
+    K = kernel(A)
+    assert (K == K.T).all()
+    np.testing.assert_allclose(K, kernel(A, A.copy()), rtol=1e-13)
+    assert (kernel.gram(A).rows(np.arange(n)) == K).all()
+
+
 def test_float32_rows_are_read_where_they_lie():
     single = X.astype(np.float32)
     single.flags.writeable = False

@@ -155,15 +155,18 @@ def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = N
         raise ValueError("Precomputed has no formula: pass the Gram matrix itself.")
     if not kernel.compiled:
         return _in_python(kernel.resolve(X), X, Z)
-    X, Z = _matrix_of(X), _matrix_of(Z)
+    X, Z = (_matrix_of(X),) * 2 if Z is X else (_matrix_of(X), _matrix_of(Z))
     _check_data(kernel, X)
     _check_data(kernel, Z)
     kernel = kernel.resolve(X)
     if X.shape[1] != Z.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features but Z has {Z.shape[1]}.")
-    basis = _core.Basis(as_rows(Z), None, kernel.program())
+    rows, threads = as_rows(Z), thread_count(n_threads)
+    basis = _core.Basis(rows, None, kernel.program())
     with one_blas_thread():
-        return basis.matrix(as_rows(X), 0, X.shape[0], thread_count(n_threads))
+        if Z is X:
+            return basis.symmetric_matrix(rows, threads)
+        return basis.matrix(as_rows(X), 0, X.shape[0], threads)
 
 
 def _in_python(kernel: Kernel, X: Any, Z: Any) -> Vector:
@@ -321,8 +324,11 @@ class Gram:
         if self.matrix is not None:
             return self.matrix[np.ix_(rows, columns)].astype(np.float64)
         basis = _core.Basis(self.core_rows, columns, self.program)
+        threads = thread_count(self.n_threads)
         with one_blas_thread():
-            return basis.matrix(as_rows(self.X[rows]), 0, len(rows), thread_count(self.n_threads))
+            if len(rows) == self.n and np.array_equal(rows, columns):  # each pair once
+                return basis.symmetric_matrix(as_rows(self.X[rows]), threads)
+            return basis.matrix(as_rows(self.X[rows]), 0, len(rows), threads)
 
     def rows(self, indices: ArrayLike) -> Vector:
         """Return whole rows of the matrix in float64, shape (len(indices), n)."""
