@@ -14,7 +14,7 @@ import numpy as np
 
 from maxmargin import geometry, kernels, problems
 from maxmargin.datasets import two_sets_of_six
-from maxmargin.nu_margin import nu_margin, signed_points
+from maxmargin.nu_svm import nu_margin, signed_points
 from maxmargin.solvers import solve
 
 BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#6e6e6e"

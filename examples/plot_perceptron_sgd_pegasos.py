@@ -102,6 +102,14 @@ for name, w in found.items():
 # The perceptron stops caring once a side is right, and jumps for ever on data that cannot be
 # separated; logistic regression comes to rest near the SVM's line but at another w (its loss is
 # another); Pegasos goes down to the exact optimum, about like 1/t, and its average does so calmly.
+excess = {name: curve / best - 1 for name, curve in curves.items()}
+assert all((values > -1e-9).all() for values in excess.values())  # nothing is below the optimum
+assert excess["Pegasos, averaged"][-1] < 1e-3
+assert excess["pegasos"][-1] < 1e-2
+assert np.abs(np.diff(excess["perceptron"][-20:])).max() > 1e-2  # still jumping
+cosine = found["logistic"] @ w_exact / np.linalg.norm(found["logistic"]) / np.linalg.norm(w_exact)
+assert cosine > 0.98  # nearly the same line
+assert excess["logistic"][-1] > 10 * excess["Pegasos, averaged"][-1]  # but another w
 colours = dict(zip(found, ("C2", "C1", "C4", "C3"), strict=True))
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 

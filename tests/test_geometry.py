@@ -23,7 +23,7 @@ from maxmargin.geometry import (
     projection,
 )
 from maxmargin.ledger import ledger
-from maxmargin.nu_margin import nu_dual, nu_margin, signed_points
+from maxmargin.nu_svm import nu_dual, nu_margin, signed_points
 from maxmargin.solvers import solve
 
 

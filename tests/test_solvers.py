@@ -13,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.preprocessing import scale
 
 from maxmargin import certify, datasets, kernels, problems
-from maxmargin.solvers import SMO, solve, steps
+from maxmargin.solvers import ADMM, QP, SMO, Pegasos, PlattSMO, TextbookSMO, solve, steps
 from maxmargin.solvers.face import minimise_on_face
 
 
@@ -366,6 +366,42 @@ def test_history_prints_its_numbers():
     assert lines[-1] == f"... {len(history) - 20} more rows"
     with pytest.raises(KeyError, match="there are iteration, seconds"):
         history["time"]
+
+
+@pytest.mark.parametrize("every", [0, -1, 2.5, True])
+def test_record_every_is_a_positive_integer(every):
+    problem = problems.soft_margin(kernels.Linear().gram([[0.0], [1.0]]), [1, -1])
+    for solver in (SMO, TextbookSMO, PlattSMO, ADMM, QP):
+        with pytest.raises(ValueError, match="record_every"):
+            solve(problem, solver(record_every=every))
+        with pytest.raises(ValueError, match="record_every"):
+            steps(problem, solver(record_every=every, record_steps=True))
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.5, True])
+def test_counts_are_whole_numbers(value):
+    problem = problems.soft_margin(kernels.Linear().gram([[0.0], [1.0]]), [1, -1])
+    free = problems.soft_margin(problem.gram, [1, -1], bias=False)
+    wrong = (
+        (problem, TextbookSMO(T=value), "T="),
+        (problem, TextbookSMO(max_passes=value), "max_passes="),
+        (problem, PlattSMO(T=value), "T="),
+        (free, Pegasos(batch=value), "batch="),
+        (free, Pegasos(n_steps=value), "n_steps="),
+    )
+    for asked, solver, name in wrong:
+        with pytest.raises(ValueError, match=name):
+            solve(asked, solver)
+
+
+def test_algorithm_1_returns_its_parameters():
+    X, y = blobs(30)
+    problem = problems.soft_margin(kernels.Linear().gram(X), y)
+    solution = solve(problem, TextbookSMO(record_every=1, record_steps=True), tol=1e-4)
+    assert len(solution.betas) == len(solution.biases) == len(solution.history)
+    assert solution.biases[-1] == solution.steps[-1].b  # its own b, not the certificate's
+    with pytest.raises(AttributeError, match="svdd has no bias; it has R2"):
+        _ = solve(problems.svdd(problem.gram, nu=0.5)).b
 
 
 BAD = [{"tol": 0.0}, {"tol": -1.0}, {"gap_tol": 0.0}, {"max_iter": -2}, {"max_time": -1.0}]

@@ -360,7 +360,7 @@ def test_other_problems_are_refused_by_name(solver, kind):
 
 @both
 def test_bad_settings(solver):
-    with pytest.raises(ValueError, match="T=0 must be at least 1, or None"):
+    with pytest.raises(ValueError, match="T=0 must be an integer of at least 1, or None"):
         solve(rbf(), solver(T=0))
 
 
@@ -368,9 +368,9 @@ def test_bad_settings(solver):
 
 
 def test_bad_settings_of_algorithm_1():
-    with pytest.raises(ValueError, match="max_passes=0 must be at least 1"):
+    with pytest.raises(ValueError, match="max_passes=0 must be an integer of at least 1"):
         solve(rbf(), TextbookSMO(max_passes=0))
-    with pytest.raises(ValueError, match=r"T=None must be at least 1\."):
+    with pytest.raises(ValueError, match=r"T=None must be an integer of at least 1\."):
         solve(rbf(), TextbookSMO(literal=True, T=None))
 
 

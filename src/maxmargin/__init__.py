@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         kernels,
         ledger,
         losses,
-        nu_margin,
+        nu_svm,
         problems,
         solvers,
     )
@@ -41,7 +41,7 @@ __all__ = [
     "kernels",
     "ledger",
     "losses",
-    "nu_margin",
+    "nu_svm",
     "problems",
     "solvers",
 ]

@@ -107,7 +107,8 @@ class ConstrainedProblem:
     def dual_function(self, lam: ArrayLike = (), nu: ArrayLike = ()) -> Floats:
         """Return min over w (N0's Figure 5 says max) of L(w, λ, ν) for each row (λ, ν), N0 (27).
 
-        By ``minimiser`` if given, else numerically from nine starts; −∞ where L has no minimum.
+        By ``minimiser`` if given, else numerically from nine starts, −∞ where they run away; that
+        can miss a slow descent, so give ``minimiser`` where the answer matters.
         """
         g, h = self.constraints(np.ones(self.n))
         lams, nus = _rows("lam", lam, len(g)), _rows("nu", nu, len(h))

@@ -344,7 +344,7 @@ def _no_average(problem: Problem, each: Floats, members: Bools, zero: Bools, bou
     can_rise, can_fall = np.where(up, ~bound, ~zero), np.where(up, ~zero, ~bound)
     inside = members & (problem.l < problem.u)
     low, high = interval(each, inside & can_rise, inside & can_fall)
-    what = "b" if problem.n_groups == 1 else "the multiplier of one class"
+    what = {1: "b", 2: "b - eta of the positive or b + eta of the negative class"}[problem.n_groups]
     return (
         "there is no support vector with 0 < alpha < C to average over: "
         f"{described(what, (low, high))} is all that is known."

@@ -464,13 +464,14 @@ def nu_svc(
         asked, name, unit, K_s = _fraction(nu), "nu", 1 / w.sum(), 1.0
         K_m = asked * w.sum()
     weights = float(w[y > 0].sum()), float(w[y < 0].sum())
-    most = 2 * min(weights) * unit
+    most, largest = 2 * min(weights) * unit, 2 * min(weights) / sum(weights)
     if asked > most * (1 + ROUNDING):
         counts = [f"{v:g}" for v in weights]
         kind = "samples" if (w == 1).all() else "weight"
         raise ValueError(
             f"{name}={asked:g} is infeasible: with {counts[0]} positive and {counts[1]} negative "
-            f"{kind} {name} must be at most {_round_down(most)} (N4, existence condition)."
+            f"{kind} {name} must be at most {_round_down(most)} (N4, existence condition)"
+            + ("." if name == "nu" else f": nu = K_m / (K_s n) at most {_round_down(largest)}.")
         )
     C, half = K_s * w, min(K_m / 2, K_s * min(weights))
     group = (y < 0).astype(np.int64)

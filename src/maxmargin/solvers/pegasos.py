@@ -12,7 +12,7 @@ from maxmargin.certificate import Status, certify
 from maxmargin.problems import Problem
 from maxmargin.solvers.dual_coordinate import refuse_groups
 from maxmargin.solvers.rows import SECONDS, row_reader
-from maxmargin.solvers.steps import Step, single_step
+from maxmargin.solvers.steps import Step, single_step, whole_number
 
 __all__ = ["Pegasos"]
 
@@ -98,9 +98,8 @@ class Pegasos:
         refuse_groups("Pegasos", problem)
         if np.isinf(problem.C).any():
             raise ValueError("Pegasos needs finite C, for λ = 1/ΣC; got C=inf. Use SMO.")
-        for name in ("n_steps", "batch"):
-            if (value := getattr(self, name)) is not None and value < 1:
-                raise ValueError(f"{name}={value!r} must be at least 1.")
+        whole_number("n_steps", self.n_steps, none=True)
+        whole_number("batch", self.batch)
         return _State(self, problem, tol, problem.start() if beta is None else beta)
 
     def step(self, state: _State, chunk: int) -> None:

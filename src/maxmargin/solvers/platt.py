@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from maxmargin.certificate import Status, certify
 from maxmargin.problems import Problem
 from maxmargin.solvers.pairs import Pairs, refuse_others
+from maxmargin.solvers.steps import whole_number
 
 __all__ = ["PlattSMO"]
 
@@ -72,8 +73,7 @@ class PlattSMO:
     def init(self, problem: Problem, *, tol: float, beta: Floats | None) -> _State:
         """Check settings and problem; start at α = 0 or at ``beta``."""
         refuse_others("PlattSMO", problem)
-        if self.T is not None and self.T < 1:
-            raise ValueError(f"T={self.T!r} must be at least 1, or None for no limit.")
+        whole_number("T", self.T, none=True)
         return _State(self, problem, tol, beta)
 
     def step(self, state: _State, chunk: int) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.certificate import Certificate, Status, certify
 from maxmargin.problems import Problem
-from maxmargin.solvers.steps import Step
+from maxmargin.solvers.steps import Step, check_solver
 from maxmargin.tables import Table
 
 __all__ = ["Progress", "Solution", "Solver", "State", "solve"]
@@ -100,9 +100,10 @@ class Solution:
         What the solver counted on its way.
     steps : list of Step
         Every update, where the solver was made with ``record_steps=True``.
-    betas : list of ndarray
-        The variables at every row of the history, where the solver has ``record_every``: what
-        N0's Algorithm 1 returns beside the objectives. ``certify`` gives the b of each.
+    betas, biases : list of ndarray, list of float
+        The variables and the solver's own b at every row of the history, where it has
+        ``record_every``: what N0's Algorithm 1 returns beside the objectives. The objectives are
+        certified: the primal one is at the best b for w, which ``Solution.b`` is too.
     """
 
     problem: Problem
@@ -115,6 +116,7 @@ class Solution:
     counters: dict[str, float] = field(default_factory=dict)
     steps: list[Step] = field(default_factory=list)
     betas: list[Floats] = field(default_factory=list)
+    biases: list[float] = field(default_factory=list)
 
     def __repr__(self) -> str:
         return f"<Solution of {self.problem.name}: {self.certificate!r}, {self.n_iter} iterations>"
@@ -127,14 +129,21 @@ class Solution:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """What the multipliers mean: b; b and eta; b and epsilon; rho; or R2."""
+        """What the multipliers mean: b; b and eta; b and epsilon; rho; or R2.
+
+        Where the optimum leaves them an interval these are its middle, or the finite end of a
+        half-line; for ν-SVC :func:`maxmargin.nu_svm.nu_margin` tells.
+        """
         kbeta = self.problem.kbeta(self.beta)
         return self.problem.parameters(self.certificate.lam, self.beta, kbeta)
 
     @property
     def b(self) -> float:
         """The bias."""
-        return self.parameters["b"]
+        found = self.parameters
+        if "b" not in found:
+            raise AttributeError(f"{self.problem.name} has no bias; it has {', '.join(found)}.")
+        return found["b"]
 
 
 def solve(
@@ -186,8 +195,7 @@ def solve(
 
     _check(tol, gap_tol, max_iter, max_time)
     chosen: Any = SMO() if solver is None else solver
-    if isinstance(chosen, type) or not hasattr(chosen, "init"):
-        raise TypeError(f"solver must be a solver such as SMO(); got {solver!r}.")
+    check_solver(chosen)
     start = None if beta is None else problem.project(beta)
     run = _Run(problem, chosen, tol, gap_tol, max_iter, max_time, callback)
     return run.finish(run.loop(start))
@@ -225,6 +233,7 @@ class _Run:
         self.began = time.perf_counter()
         self.records: list[tuple[float, ...]] = []
         self.betas: list[Floats] = []
+        self.biases: list[float] = []
         self.certificate: Certificate | None = None
 
     def seconds(self) -> float:
@@ -244,8 +253,9 @@ class _Run:
         row = (iteration, self.seconds(), c.primal, c.dual, c.gap, c.kkt_violation, support)
         self.records.append(row)
         if self.solver.record_every:
-            del self.betas[len(self.records) - 1 :]
-            self.betas.append(self.state.beta)
+            at = slice(len(self.records) - 1, None)
+            b = getattr(self.state, "b", c.lam[0] if len(c.lam) == 1 else math.nan)
+            self.betas[at], self.biases[at] = [self.state.beta], [float(b)]
 
     def loop(self, start: Floats | None) -> Status:
         try:
@@ -316,4 +326,5 @@ class _Run:
             counters=dict(getattr(self.state, "counters", {})),
             steps=list(getattr(self.state, "steps", [])),
             betas=self.betas,
+            biases=self.biases,
         )

@@ -14,14 +14,19 @@ if TYPE_CHECKING:
     from maxmargin.problems import Problem
     from maxmargin.solvers.solve import Solver
 
-__all__ = ["Step", "pair_step", "single_step", "steps"]
+__all__ = ["Step", "check_solver", "pair_step", "single_step", "steps", "whole_number"]
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One update of one or two variables, in the notes' letters (N0 §3.5.1).
+    """One update, in the notes' letters (N0 §3.5.1).
+
+    Pair solvers fill in everything. Where one variable moves alone (DualCoordinate, Pegasos, SMO
+    without a bias) j is None, L and H are the box of α_i, η is its curvature K_ii + D_ii and E_i
+    the slope of the objective in it: f(x) − y for a soft margin. ADMM and QP move all variables at
+    once: the record names the one that moved most, and ``why`` tells the residuals.
 
     Parameters
     ----------
@@ -45,8 +50,10 @@ class Step:
         N0 eqs. (97) and (98).
     b : float
         The bias after the step.
+    alpha_i_unclipped : float or None
+        Where one variable moves alone: its optimum without the box.
     change : float
-        By how much the dual objective rose.
+        By how much the dual objective rose; a batch of Pegasos shares it evenly.
     """
 
     iteration: int
@@ -61,6 +68,7 @@ class Step:
     L: float | None = None
     H: float | None = None
     alpha_i: float | None = None
+    alpha_i_unclipped: float | None = None
     alpha_j: float | None = None
     alpha_j_unclipped: float | None = None
     alpha_i_new: float | None = None
@@ -123,9 +131,35 @@ def single_step(
     **facts: Any,
 ) -> Step:
     """Describe a step of the variable i alone."""
-    alpha, new = float(abs(before[i])), float(abs(after[i]))
-    row = int(problem.row[i])
-    return Step(i=row, why=why, E_i=E, eta=eta, alpha_i=alpha, alpha_i_new=new, **facts)
+    sign = -1.0 if problem.l[i] + problem.u[i] < 0 else 1.0  # α_i = ±β_i
+    return Step(
+        i=int(problem.row[i]),
+        why=why,
+        E_i=E,
+        eta=eta,
+        alpha_i=float(abs(before[i])),
+        alpha_i_unclipped=float(sign * (before[i] - E / eta)) if eta > 0 else None,
+        alpha_i_new=float(abs(after[i])),
+        **facts,
+    )
+
+
+def check_solver(solver: Any) -> None:
+    """Refuse what is no solver, and settings that no solver can have, before any work."""
+    if isinstance(solver, type) or not hasattr(solver, "init"):
+        raise TypeError(f"solver must be a solver such as SMO(); got {solver!r}.")
+    every = solver.record_every
+    if every is not None and (isinstance(every, bool) or every != int(every) or every < 1):
+        raise ValueError(f"record_every={every!r} must be a positive integer or None.")
+
+
+def whole_number(name: str, value: Any, *, none: bool = False) -> None:
+    """Refuse a setting that is not an integer of at least 1 (or None, where that is allowed)."""
+    if value is None and none:
+        return
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        allowed = "an integer of at least 1" + (", or None" if none else "")
+        raise ValueError(f"{name}={value!r} must be {allowed}.")
 
 
 def steps(
@@ -162,10 +196,16 @@ def steps(
     >>> first.i, first.j, first.E_i - first.E_j, first.eta
     (2, 1, -2.0, 1.0)
     """
+    check_solver(solver)
     if not getattr(solver, "record_steps", False):
         raise ValueError(f"{solver!r} keeps no steps; make it with record_steps=True.")
+    if not tol > 0:
+        raise ValueError(f"tol={tol!r} must be positive.")
     start = None if beta is None else problem.project(beta)
-    state: Any = solver.init(problem, tol=tol, beta=start)
+    return _follow(solver, solver.init(problem, tol=tol, beta=start), max_iter)
+
+
+def _follow(solver: Any, state: Any, max_iter: int) -> Iterator[Step]:
     while solver.done(state) is None and (max_iter == -1 or state.iteration < max_iter):
         solver.step(state, 1)
         yield from state.steps

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from maxmargin.certificate import Status
 from maxmargin.problems import Problem
 from maxmargin.solvers.pairs import Pairs, refuse_others
+from maxmargin.solvers.steps import whole_number
 
 __all__ = ["TextbookSMO"]
 
@@ -38,6 +39,8 @@ class TextbookSMO:
 
     Notes
     -----
+    N0's ``tol`` is that of :func:`maxmargin.solvers.solve`, as for every solver.
+
     One iteration t is one sweep. For each i that violates the KKT conditions a j ≠ i is drawn,
     and the dual is solved for these two, N0 eqs. (96)-(98) with
     :math:`\eta = K_{ii} + K_{jj} - 2 K_{ij}`:
@@ -55,8 +58,10 @@ class TextbookSMO:
     "Nothing changed" proves nothing: a j that helps may not have been drawn, or helps by less
     than tol. So the status is ``optimal`` only if a fresh KKT violation is ≤ tol; else it is
     ``precision_limit`` if that is rounding, or ``iteration_limit``, and the certificate has the
-    gap. With ``max_passes`` ≥ m − 1 every pair has been tried. A hard margin of coinciding points
-    ends as ``infeasible``; T stops any other that has no solution.
+    gap: ``counters["unchanged_sweeps"]`` tells whether it was T or ``max_passes`` that ended it.
+    With ``max_passes`` ≥ m − 1 every pair has been tried. A hard margin of coinciding points
+    ends as ``infeasible``; T stops any other that has no solution (SMO, ADMM and QP prove that at
+    once).
 
     **As printed** (``literal=True``) the sweeps are a `while` inside `for t`: one iteration is
     *all* sweeps up to ``max_passes`` unchanged ones, so T bounds no work (``max_time`` does),
@@ -84,11 +89,8 @@ class TextbookSMO:
     def init(self, problem: Problem, *, tol: float, beta: Floats | None) -> _State:
         """Check settings and problem; start at α = 0, b = 0 or at ``beta``."""
         refuse_others("TextbookSMO", problem)
-        if self.max_passes < 1:
-            raise ValueError(f"max_passes={self.max_passes!r} must be at least 1.")
-        if (self.literal and self.T is None) or (self.T is not None and self.T < 1):
-            allowed = "" if self.literal else ", or None for no limit"
-            raise ValueError(f"T={self.T!r} must be at least 1{allowed}.")
+        whole_number("max_passes", self.max_passes)
+        whole_number("T", self.T, none=not self.literal)
         return _State(self, problem, tol, beta)
 
     def step(self, state: _State, chunk: int) -> None:
@@ -110,6 +112,7 @@ class _State(Pairs):
         self.max_passes, self.literal = solver.max_passes, solver.literal
         self.rng = np.random.default_rng(solver.random_state)
         self.place = self.num_changes = self.num_passes = 0
+        self.drawn_how = ""
         self.drawn = np.zeros(len(self.points), dtype=np.int64)  # the last j of each i
 
     def visit(self) -> None:
@@ -117,10 +120,12 @@ class _State(Pairs):
         place, m = self.place, len(self.points)
         i = int(self.points[place])
         if self.violates(i):
+            self.drawn_how = "j drawn at random"
             if self.literal or self.num_passes == 0:
                 self.drawn[place] = self.rng.integers(m - 1)
-            else:  # nothing has changed since the last draw, which did not help: the next one
+            else:  # nothing has changed since the last draw, which did not help
                 self.drawn[place] = (self.drawn[place] + 1) % (m - 1)
+                self.drawn_how = "the next j, as the last one drawn did not help"
             other = self.drawn[place]
             self.num_changes += self.update(i, int(self.points[other + (other >= place)]))
         self.place += 1
@@ -133,7 +138,7 @@ class _State(Pairs):
         different = self.tol * min(1.0, self.C[i], self.C[j])
         if move is None or abs(move.alpha_j - self.alpha[j]) <= different:
             return False
-        self.commit(move, f"i = {i} violates KKT; j drawn at random")
+        self.commit(move, f"i = {i} violates KKT; {self.drawn_how}")
         return True
 
     def new_b(self, i: int, j: int) -> float:
@@ -152,6 +157,7 @@ class _State(Pairs):
         if self.num_changes == 0:
             self.refresh()  # never idle, and never stop, on errors that have drifted
         self.place = self.num_changes = 0
+        self.counters["unchanged_sweeps"] = self.num_passes
         settled = self.num_passes >= self.max_passes
         if settled:
             self.num_passes = 0

@@ -149,6 +149,11 @@ class NuMargin:
                 "meet; nu >= 2/(p+q) is necessary for more, not sufficient). Raise nu, at most to "
                 f"{self.largest_nu:g}, or lower tol if the solver stopped early."
             )
+        counts = " and ".join(
+            f"{c.failures:g} <= {c.bound:g} <= {c.support_vectors:g}"
+            for c in (self.positive, self.negative)
+        )
+        counted = f"failures <= nu(p+q)/2 <= support vectors: {counts}"
         if self.b is None or self.eta is None or self.delta is None:
             empty = [
                 text
@@ -158,15 +163,13 @@ class NuMargin:
             return (
                 f"the Standard Margin Hypothesis fails: no point has {' and none '.join(empty)}, "
                 f"so b and eta are not determined: {described('eta - b', self.eta_minus_b)}, "
-                f"{described('eta + b', self.eta_plus_b)} (N4's b is minus this b)."
+                f"{described('eta + b', self.eta_plus_b)} (N4's b is minus this b). This is so "
+                "whenever nu(p+q)/2 is a whole number; a slightly different nu determines both. "
+                f"In the middle of the intervals, {counted}."
             )
-        counts = " and ".join(
-            f"{c.failures:g} <= {c.bound:g} <= {c.support_vectors:g}"
-            for c in (self.positive, self.negative)
-        )
         return (
             f"eta={self.eta:g}, b={self.b:g} (N4's b={self.notes_b:g}), delta={self.delta:g}; "
-            f"failures <= nu(p+q)/2 <= support vectors: {counts}."
+            f"{counted}."
         )
 
     def __repr__(self) -> str:
