@@ -501,3 +501,11 @@ def test_face_does_not_apply_to_indefinite_matrices():
     gram = kernels.Precomputed().gram(-np.eye(6))
     problem = problems.soft_margin(gram, [1, -1, 1, -1, 1, -1])
     np.testing.assert_array_equal(minimise_on_face(problem, 0.5 * problem.y), 0.5 * problem.y)
+
+
+def test_newton_helps_where_pairs_run_out_of_digits():
+    X, y = load_wine(return_X_y=True)  # raw features, up to 1680: K has entries of 3e6
+    problem = problems.soft_margin(kernels.Linear().gram(X), np.where(y == 1, 1.0, -1.0), C=1000.0)
+    certificate = solve(problem, gap_tol=1e-6, max_iter=2_000_000).certificate
+    assert certificate.status == "optimal"
+    assert certificate.relative_gap <= 1e-6

@@ -93,7 +93,7 @@ class _State:
         self.status: Status | None = None
         self.steps: list[Step] = []
         self.violation = self._fresh = math.inf  # as shown, and at the last fresh gradient
-        self._objective, self._stalls = -math.inf, 0
+        self._objective, self._stalls, self._leapt = -math.inf, 0, False
         self._before = 0  # iterations of an earlier core, in float32 rows
         self._open = bool((np.isinf(problem.l) | np.isinf(problem.u))[problem.D == 0].any())
         self.single = _single_rows(problem, tol)
@@ -133,7 +133,7 @@ class _State:
     def step(self, chunk: int) -> None:
         self.core.tol = _DRIFT * self.tol
         if self.status is Status.OPTIMAL:  # asked to go on: tol was tightened
-            self.status = None
+            self.status, self._stalls, self._leapt = None, 0, False
         with one_blas_thread():
             outcome = self.core.step(chunk, _SECONDS, self.threads)
         self.violation = float(self.core.violation())
@@ -178,6 +178,7 @@ class _State:
         objective = float((beta * (p.s - 0.5 * kbeta[p.row] - 0.5 * p.D * beta)).sum())
         improved = objective - self._objective > 4 * EPS * size or violation < 0.5 * self._fresh
         self._stalls = 0 if improved else self._stalls + 1
+        self._leapt = self._leapt and not improved
         self.violation = self._fresh = violation
         self._objective = objective
         if violation <= self.tol:
@@ -193,6 +194,11 @@ class _State:
             self._refresh()
 
     def _run_out_of_digits(self) -> None:
+        """Pairs lower the objective no more: try Newton once, then float64 rows, then give up."""
+        if not self._leapt:
+            self._leapt = True
+            self._leap()
+            return
         if not self.single:
             self.status = Status.PRECISION_LIMIT
             return
