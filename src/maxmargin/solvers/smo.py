@@ -196,8 +196,12 @@ class _State:
     def _run_out_of_digits(self) -> None:
         """Pairs lower the objective no more: try Newton once, then float64 rows, then give up."""
         if not self._leapt:
-            self._leapt = True
+            before, violation, self._leapt = self.core.beta, self._fresh, True
             self._leap()
+            if self.status is Status.PRECISION_LIMIT and self._fresh > violation:
+                self.status = None  # worse, by rounding: take it back
+                self.core.assign(before)
+                self._refresh()
             return
         if not self.single:
             self.status = Status.PRECISION_LIMIT
