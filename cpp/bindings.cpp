@@ -277,6 +277,7 @@ NB_MODULE(_core, m) {
         .def(
             "refresh",
             [](mm::Smo& self, const Doubles& kbeta) {
+                if (kbeta.shape(0) != self.rows()) throw std::invalid_argument("one kbeta per row");
                 nb::gil_scoped_release release;
                 self.refresh(view(kbeta));
             },

@@ -207,7 +207,7 @@ std::int64_t Smo::second_order(const S* row, const Choice& choice) const {
                 return best_of<S>(last - first, [&](std::int64_t k) MM_LAMBDA {
                     const double difference = (high - down[k] + F(k)) * scale;
                     const S sum = static_cast<S>(own + curvature[k]);
-                    const S flat = sum * static_cast<S>(least);
+                    const S flat = (sum < 0 ? -sum : sum) * static_cast<S>(least);
                     const S eta = sum - 2 * row[at(k)];
                     const S d = static_cast<S>(difference);
                     const S score = d * d / (eta > flat ? eta : flat);
@@ -279,6 +279,7 @@ Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
     const double sum = curvature_[i] + curvature_[j];
     const double eta = sum - 2.0 * static_cast<double>(row_i[position_[j]]);
     const double rise = choice.high - (down_[j] - F_[position_[j]]);
+    if (a == b || !(rise > 0)) return Outcome::stalled;  // nothing but rounding
     const double room_a = problem_.u[a] - beta_[a], room_b = beta_[b] - problem_.l[b];
     const bool flat = eta <= 8 * eps * std::abs(sum);  // or concave: the step ends at a bound
     const double t = std::min({flat ? inf : rise / eta, room_a, room_b});
@@ -495,7 +496,7 @@ void Smo::refresh(std::span<const double> kbeta) {
     gained_ = marked_ = 0;
     for (std::size_t p = 0; p < row_at_.size(); ++p) F_[p] = all_F_[row_at_[p]];
     const double worst = violation(false);
-    if (all_in_play_ || worst <= tol || violation(true) > 0.5 * worst) return;
+    if (all_in_play_ || worst <= tol || violation(true) > std::max(0.5 * worst, tol)) return;
     lay_out(std::vector<char>(problem_.diagonal.size(), 1));
     std::visit([&](auto& cache) { cache.reset(row_at_); }, cache_);
     if (shrinking_) shrink();

@@ -65,6 +65,7 @@ class Smo {
     double gained() const { return gained_; }
 
     std::span<const double> beta() const { return beta_; }
+    std::size_t rows() const { return all_F_.size(); }
     std::int64_t iterations() const { return iterations_; }
     std::int64_t active() const { return static_cast<std::int64_t>(row_at_.size()); }
     Counters counters() const;

@@ -225,6 +225,14 @@ def test_bad_indices_and_shapes():
         kernels.Precomputed().gram(sp.csr_array(np.eye(3)))
 
 
+@pytest.mark.parametrize(("part", "at", "value"), [("indices", 5, 10**8), ("indptr", 3, 10**9)])
+def test_a_damaged_sparse_matrix_is_refused(part, at, value):
+    damaged = sp.csr_array(X)
+    getattr(damaged, part)[at] = value
+    with pytest.raises(ValueError, match="ind"):
+        as_rows(damaged)
+
+
 def test_core_refuses_what_would_read_beyond_memory():
     rows = as_rows(X)
     program = kernels.Linear().program()

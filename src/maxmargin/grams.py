@@ -78,6 +78,7 @@ def as_rows(X: Any) -> _core.Rows:
     """
     if sparse.issparse(X):
         X = X.tocsr()
+        X.check_format(full_check=True)  # compiled code reads memory by these numbers
         if X.dtype not in (np.float32, np.float64):
             X = X.astype(np.float64)
         if not X.has_canonical_format:

@@ -79,6 +79,7 @@ def one_blas_thread() -> Iterator[None]:
                 from threadpoolctl import ThreadpoolController
 
                 _controller = ThreadpoolController()
+            _disown()
             _limit = _controller.limit(limits=1, user_api="blas")
         _holders += 1
     try:
@@ -87,4 +88,25 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _holders -= 1
             if _holders == 0:
+                _disown()
                 _limit.restore_original_limits()
+                _disown()
+
+
+def _disown() -> None:
+    """Let any thread set the limit: threadpoolctl has the first one own OpenBLAS for good."""
+    import threadpoolctl
+
+    clear = getattr(threadpoolctl.OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
+def _forget() -> None:
+    """In a forked child no caller is inside, whatever the parent's threads were doing."""
+    global _lock, _holders
+    _lock, _holders = threading.Lock(), 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

@@ -94,6 +94,7 @@ class _State:
         self.steps: list[Step] = []
         self.violation = self._fresh = math.inf  # as shown, and at the last fresh gradient
         self._objective, self._stalls, self._leapt = -math.inf, 0, False
+        self._best, self._least = -math.inf, math.inf  # objective and violation, so far
         self._before = 0  # iterations of an earlier core, in float32 rows
         self._open = bool((np.isinf(problem.l) | np.isinf(problem.u))[problem.D == 0].any())
         self.single = _single_rows(problem, tol)
@@ -176,7 +177,9 @@ class _State:
         violation = float(self.core.violation())
         size = float(np.abs(p.s * beta).sum() + np.abs(beta * kbeta[p.row]).sum())
         objective = float((beta * (p.s - 0.5 * kbeta[p.row] - 0.5 * p.D * beta)).sum())
-        improved = objective - self._objective > 4 * EPS * size or violation < 0.5 * self._fresh
+        # Against the best ever: against the last one a cycle would look like progress.
+        improved = objective - self._best > 4 * EPS * size or violation < 0.5 * self._least
+        self._best, self._least = max(self._best, objective), min(self._least, violation)
         self._stalls = 0 if improved else self._stalls + 1
         self._leapt = self._leapt and not improved
         self.violation = self._fresh = violation
@@ -220,10 +223,12 @@ class _State:
             return False
         curvature = float((beta * p.kbeta(beta)).sum())
         vanishing = margin_bound(p, beta) <= margin_resolution(p, beta)
-        if vanishing or curvature <= 0 or np.abs(beta).max() > _ENDLESS:
+        cone, largest = _is_cone(p), float(np.abs(p.gram.diag).max())
+        away = np.abs(beta).max() > _ENDLESS / min(max(largest, 1e-200), 1.0)
+        if vanishing or away or (cone and curvature <= 0):
             self.status = Status.INFEASIBLE if p.gram.convex is True else Status.UNBOUNDED
             return True
-        if _is_cone(p):
+        if cone:
             factor = float((p.s * beta).sum()) / curvature
             if factor > 0 and abs(factor - 1) > 1e-3:
                 self.core.rescale(factor)
