@@ -136,7 +136,8 @@ def certify(
         The relative gap that is asked for as well.
     status : Status or str, optional
         How the solver ended. None: decided by the tolerances. ``optimal`` becomes
-        ``stationary`` where K is not known to be positive semi-definite.
+        ``stationary`` where K is not known to be positive semi-definite, and
+        ``precision_limit`` where rounding of Kβ alone exceeds ``tol`` (and 1e-6).
 
     Returns
     -------
@@ -164,6 +165,8 @@ def certify(
     convex = problem.gram.convex
     solved = violation <= tol and (gap_tol is None or relative <= gap_tol)
     status = Status(status) if status else Status.OPTIMAL if solved else None
+    if status is Status.OPTIMAL and _rounding(problem, point) > max(tol, 1e-6):
+        status = Status.PRECISION_LIMIT  # K itself is known no better: nothing is proven at tol
     if status is Status.OPTIMAL and convex is not True:
         status = Status.STATIONARY
     return Certificate(
@@ -178,6 +181,12 @@ def certify(
         status=status,
         proof=infeasibility_proof(problem, point) if status is Status.INFEASIBLE else "",
     )
+
+
+def _rounding(problem: Problem, beta: Floats) -> float:
+    """How far rounding of kernel values alone may put a component of Kβ off."""
+    root = np.sqrt(np.abs(problem.gram.diag[problem.row]))
+    return EPS * float((np.abs(beta) * root).sum()) * float(root.max(initial=0.0))
 
 
 def _best_primal(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, float, Floats]:
