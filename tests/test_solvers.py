@@ -508,3 +508,37 @@ def test_newton_helps_where_pairs_run_out_of_digits():
     certificate = solve(problem, gap_tol=1e-6, max_iter=2_000_000).certificate
     assert certificate.status == "optimal"
     assert certificate.relative_gap <= 1e-6
+
+
+# ---- what a review broke ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "primal"), [([0.0, 0.0, 5.0], [1, -1, 1], 2.0), ([-1.0, 1.0, 0.0], [-1, -1, 1], 4.0)]
+)
+def test_w_zero_with_some_points_without_slack_is_not_infeasible(x, y, primal):
+    C = np.where(np.array(y) > 0, np.inf, 1.0)
+    gram = kernels.Linear().gram(np.array(x)[:, None])
+    certificate = solve(problems.soft_margin(gram, y, C=C)).certificate
+    assert certificate.status == "optimal"
+    np.testing.assert_allclose(certificate.primal, primal)
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_indefinite_regression_keeps_its_sum(seed):
+    rng = np.random.default_rng(seed)
+    X, z = rng.normal(size=(20, 2)), rng.normal(size=20)
+    gram = kernels.Sigmoid(1.0, coef0=-1.0).gram(X)
+    solution = solve(problems.svr(gram, z, C=1.0, epsilon=0.1))
+    assert abs(solution.beta.sum()) < 1e-9
+    assert solution.certificate.kkt_violation <= 1e-3
+
+
+def test_a_cycle_of_rounding_ends():
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(30, 2)) * 1e3
+    y = np.where(rng.random(30) < 0.5, 1.0, -1.0)
+    problem = problems.soft_margin(kernels.Linear().gram(X), y, C=1e4)
+    solution = solve(problem, tol=1e-8, max_iter=10_000_000)
+    assert solution.status == "precision_limit"
+    assert solution.certificate.relative_gap < 1e-6
