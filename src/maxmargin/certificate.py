@@ -185,8 +185,8 @@ def certify(
 
 def _rounding(problem: Problem, beta: Floats) -> float:
     """How far rounding of kernel values alone may put a component of Kβ off."""
-    root = np.sqrt(np.abs(problem.gram.diag[problem.row]))
-    return EPS * float((np.abs(beta) * root).sum()) * float(root.max(initial=0.0))
+    longest = math.sqrt(float(np.abs(problem.gram.diag).max(initial=0.0)))
+    return EPS * problem.length(beta) * longest
 
 
 def _best_primal(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, float, Floats]:
@@ -239,8 +239,7 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
     margin = np.concatenate([f_up[paired] + f_down[paired], [f_up[-1], f_down[-1]]])
     needed = np.concatenate([s_up[paired] + s_down[paired], [s_up[-1], s_down[-1]]])
     bound = np.isfinite(margin) & (needed > 0)
-    root = np.sqrt(np.abs(problem.gram.diag[problem.row]))
-    noise = 8 * EPS * float((np.abs(beta) * root).sum()) * float(root.max())
+    noise = 8 * _rounding(problem, beta)
     if (margin[bound] <= noise).any():
         return None
     t = float((needed[bound] / margin[bound]).max(initial=0.0))
@@ -297,9 +296,7 @@ def margin_bound(problem: Problem, beta: ArrayLike) -> float:
 
 def margin_resolution(problem: Problem, beta: ArrayLike) -> float:
     """Return the rounding error of `margin_bound`: a smaller bound cannot be told from 0."""
-    weights = np.abs(_hull_weights(problem, beta))
-    size = float((weights * np.sqrt(np.abs(problem.gram.diag[problem.row]))).sum())
-    return math.sqrt(EPS) * size
+    return math.sqrt(EPS) * problem.length(_hull_weights(problem, beta))
 
 
 def infeasibility_proof(problem: Problem, beta: ArrayLike) -> str:

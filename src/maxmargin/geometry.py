@@ -406,8 +406,7 @@ def norm_squared(solution: Solution) -> tuple[float, float]:
     """‖w‖² = βᵀKβ, and what of it may be rounding."""
     problem, beta = solution.problem, solution.beta
     square = float((beta * problem.kbeta(beta)).sum())
-    size = float((np.abs(beta) * np.sqrt(np.abs(problem.gram.diag[problem.row]))).sum())
-    return square, ROUNDING * size * size
+    return square, ROUNDING * problem.length(beta) ** 2
 
 
 def states(solution: Solution, tol: float) -> tuple[Bools, Bools]:

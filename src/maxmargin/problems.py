@@ -114,6 +114,10 @@ class Problem:
         values: Floats = self.gram.matvec(self.by_row(beta))[self.row]
         return values
 
+    def length(self, beta: Floats) -> float:
+        """Sum the lengths of the β_k φ(x_k): at least ‖w‖, and what the rounding of w goes by."""
+        return float((np.abs(beta) * np.sqrt(np.abs(self.gram.diag[self.row]))).sum())
+
     def spread(self, lam: Floats) -> Floats:
         """Give each variable its group's multiplier, 0 where it has no group."""
         return np.append(lam, 0.0)[self.group]
@@ -231,8 +235,7 @@ class Problem:
         w = 0, η = 0 has primal value 0, so a value below 0 is a proof; where the reduced hulls
         of the classes meet there is none.
         """
-        noise = (np.abs(beta) * np.sqrt(np.abs(self.gram.diag[self.row]))).sum() ** 2
-        return primal < -ROUNDING * float(noise)
+        return primal < -ROUNDING * self.length(beta) ** 2
 
     def unit_margin(self, beta: Floats, lam: Floats, primal: float) -> tuple[Floats, float]:
         """Divide a ν-SVC by η: coefficients and intercept as scikit-learn has them.
