@@ -237,7 +237,7 @@ def test_largest_nu_and_nu_one():
     problem = one_class(MatrixGram(K), nu=1.0)
     certificate = certify(problem, np.ones(4))
     assert certificate.gap <= 1e-15
-    assert problem.parameters(certificate.lam, np.ones(4), np.ones(4)) == {"rho": 1.0}
+    assert problem.parameters(certificate.lam, np.ones(4)) == {"rho": 1.0}
 
 
 def test_distance_is_reported():
@@ -270,8 +270,9 @@ def test_status_is_its_own_message():
         (True, "optimal", "optimal"),
         (False, "optimal", "stationary"),
         (None, Status.OPTIMAL, "stationary"),
-        (False, "time_limit", "time_limit"),
-        (True, Status.PRECISION_LIMIT, "precision_limit"),
+        (False, "time_limit", "stationary"),  # the limit came when the work was done
+        (True, Status.PRECISION_LIMIT, "optimal"),
+        (True, "interrupted", "interrupted"),
     ],
 )
 def test_status(convex, given, expected):
@@ -292,6 +293,9 @@ def test_tolerances_decide():
     assert certify(problem, beta, tol=0.01, gap_tol=1e-9).status is None
     assert certify(problem, beta, tol=0.01, gap_tol=1.5e-3).status is None  # relative: 0.002
     assert certify(problem, beta, tol=0.01, gap_tol=1e-2).status == "optimal"
+    for limit in ("time_limit", "iteration_limit", "precision_limit", "interrupted"):
+        assert certify(problem, beta, status=limit).status == limit
+    assert certify(problem, beta, status="optimal").status == "precision_limit"  # it is not
     assert repr(certify(problem, beta)).startswith("gap 2.0e-03")  # the relative one
     with pytest.raises(ValueError, match="done"):
         certify(problem, beta, status="done")

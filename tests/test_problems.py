@@ -223,7 +223,7 @@ def solved(problem):
     beta = problem.project(solve(problem))
     certificate = certify(problem, beta)
     kbeta = problem.kbeta(beta)
-    return beta, certificate, problem.parameters(certificate.lam, beta, kbeta)
+    return beta, certificate, problem.parameters(certificate.lam, beta)
 
 
 def dense(model, n):

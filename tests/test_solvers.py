@@ -1,11 +1,13 @@
 """SMO on every formulation: certificates, oracles, edges, limits, determinism."""
 
 import signal
+import sys
 import threading
 
 import numpy as np
 import oracles
 import pytest
+import sklearn.svm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from libsvm.svmutil import svm_parameter, svm_problem, svm_train
@@ -134,6 +136,32 @@ def test_at_least_as_good_as_libsvm(C, tol):
     if tol == 1e-6:
         assert ours.dual >= theirs.dual - 1e-6 * abs(theirs.dual)
     assert ours.relative_gap <= max(theirs.relative_gap, 1e-3)
+
+
+def cuts(y):
+    """Each class against the rest, and the first pairs of classes."""
+    labels = np.unique(y)
+    for a in labels[: 3 if len(labels) > 2 else 1]:
+        yield np.ones(len(y), dtype=bool), y == a
+    for a, b in [*zip(labels, labels[1:], strict=False), (labels[0], labels[-1])][:4]:
+        yield (y == a) | (y == b), y == b
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("C", [1.0, 100.0, 1000.0])
+def test_gap_at_the_default_tolerance_is_libsvms_or_small(name, kernel, C):
+    X, y = SETS[name](return_X_y=True)
+    X = scale(X)
+    for rows, positive in cuts(y):
+        sides = np.where(positive[rows], 1.0, -1.0)
+        theirs = sklearn.svm.SVC(C=C, kernel=kernel).fit(X[rows], sides)
+        beta = np.zeros(len(sides))
+        beta[theirs.support_] = theirs.dual_coef_[0]
+        problem = problems.soft_margin(kernels.as_kernel(kernel).gram(X[rows]), sides, C=C)
+        ours = solve(problem).certificate
+        assert ours.status == "optimal"
+        assert ours.relative_gap <= max(certify(problem, beta).relative_gap, 1e-3)
 
 
 # ---- hard margin ------------------------------------------------------------------------------
@@ -316,6 +344,37 @@ def test_ctrl_c_returns_the_best_so_far():
     assert solution.status == "interrupted"
     assert solution.n_iter == 100
     assert np.isfinite(solution.certificate.gap)
+
+
+def test_ctrl_c_while_certifying_keeps_the_point(monkeypatch):
+    X, y = blobs(100)
+    problem = problems.soft_margin(kernels.RBF(gamma=1.0).gram(X), y)
+    expected = solve(problem)
+
+    def press(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["maxmargin.solvers.solve"], "certify", press)
+    solution = solve(problem)
+    assert solution.status == "interrupted"
+    assert solution.certificate.gap == np.inf
+    np.testing.assert_array_equal(solution.beta, expected.beta)
+    assert abs(solution.b - expected.b) < 1e-2
+
+
+def test_recorded_steps_obey_the_clock():
+    X, y = blobs(200, noise=2.0)
+    problem = problems.soft_margin(kernels.RBF(gamma=1.0).gram(X), y, C=1e4)
+    seen = []
+    solver = SMO(record_steps=True)
+    solve(problem, solver, tol=1e-9, max_iter=20000, max_time=0.5, callback=seen.append)
+    assert len(seen) > 1
+
+
+def test_squared_hinge_on_an_indefinite_matrix_ends():
+    K = np.array([[0.0, 10.0, 0.0], [10.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    problem = problems.squared_hinge(kernels.Precomputed().gram(K), [1, -1, 1], C=100.0)
+    assert solve(problem, max_time=20).status == "unbounded"
 
 
 @pytest.mark.parametrize("n", [400, 3000])

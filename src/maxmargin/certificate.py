@@ -15,21 +15,21 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 from html import escape
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-if TYPE_CHECKING:
-    from maxmargin.problems import Problem
+from maxmargin.problems import Problem, middle
 
 __all__ = [
     "Certificate",
     "Status",
     "certify",
+    "gap_at",
     "infeasibility_proof",
     "margin_bound",
     "margin_resolution",
+    "uncertified",
 ]
 
 Floats = NDArray[np.float64]
@@ -48,6 +48,9 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"
+
+
+_LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -135,9 +138,10 @@ def certify(
     gap_tol : float, optional
         The relative gap that is asked for as well.
     status : Status or str, optional
-        How the solver ended. None: decided by the tolerances. ``optimal`` becomes
-        ``stationary`` where K is not known to be positive semi-definite, and
-        ``precision_limit`` where rounding of Kβ alone exceeds ``tol`` (and 1e-6).
+        How the solver ended. None: decided by the tolerances, and so is ``optimal`` after a limit
+        that was met too late to matter. ``optimal`` becomes ``stationary`` where K is not known
+        to be positive semi-definite, and ``precision_limit`` where the tolerances do not hold or
+        rounding of Kβ alone exceeds ``tol`` (and 1e-6).
 
     Returns
     -------
@@ -164,8 +168,10 @@ def certify(
     relative = gap if gap in (0.0, math.inf) else gap / size if size > 0 else math.inf
     convex = problem.gram.convex
     solved = violation <= tol and (gap_tol is None or relative <= gap_tol)
-    status = Status(status) if status else Status.OPTIMAL if solved else None
-    if status is Status.OPTIMAL and _rounding(problem, point) > max(tol, 1e-6):
+    if solved and (status is None or status in _LIMITS):
+        status = Status.OPTIMAL
+    status = None if status is None else Status(status)
+    if status is Status.OPTIMAL and not (solved and _rounding(problem, point) <= max(tol, 1e-6)):
         status = Status.PRECISION_LIMIT  # K itself is known no better: nothing is proven at tol
     if status is Status.OPTIMAL and convex is not True:
         status = Status.STATIONARY
@@ -183,6 +189,21 @@ def certify(
     )
 
 
+def uncertified(lam: Floats, status: Status) -> Certificate:
+    """Stand in for a certificate that was given up: nothing is proven."""
+    return Certificate(
+        primal=math.inf,
+        dual=-math.inf,
+        gap=math.inf,
+        relative_gap=math.inf,
+        kkt_violation=math.inf,
+        lam=lam,
+        convex=None,
+        distance=0.0,
+        status=status,
+    )
+
+
 def _rounding(problem: Problem, beta: Floats) -> float:
     """How far rounding of kernel values alone may put a component of Kβ off."""
     longest = math.sqrt(float(np.abs(problem.gram.diag).max(initial=0.0)))
@@ -195,6 +216,21 @@ def _best_primal(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, 
     lam = problem.multipliers(problem.s - (t or 1.0) * kbeta)
     if t is None:
         return math.inf, math.inf, lam
+    primal, gap = _values(problem, beta, kbeta, lam, t)
+    return problem.scale * primal, problem.scale * gap, lam / t
+
+
+def gap_at(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, float]:
+    """Bound primal and gap of a feasible β from above, at quickly found multipliers."""
+    lam = middle(*_ends(problem, beta, problem.s - kbeta - problem.D * beta))
+    primal, gap = _values(problem, beta, kbeta, lam, 1.0)
+    return problem.scale * primal, problem.scale * gap
+
+
+def _values(
+    problem: Problem, beta: Floats, kbeta: Floats, lam: Floats, t: float
+) -> tuple[float, float]:
+    """Primal at t·w and λ, and the gap to β."""
     r = problem.s - t * kbeta - problem.spread(lam)
     # Without an upper bound r ≤ 0 by the choice of t and λ, up to rounding; likewise below.
     straight = problem.D == 0
@@ -206,8 +242,7 @@ def _best_primal(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, 
     terms = np.maximum((best - beta) * (r - 0.5 * problem.D * (best + beta)), 0.0)
     norm2 = float((beta * kbeta).sum())
     primal = 0.5 * t * t * norm2 + float((problem.m * lam).sum()) + float(phi.sum())
-    gap = 0.5 * (t - 1.0) ** 2 * max(norm2, 0.0) + float(terms.sum())
-    return problem.scale * primal, problem.scale * gap, lam / t
+    return primal, 0.5 * (t - 1.0) ** 2 * max(norm2, 0.0) + float(terms.sum())
 
 
 def _respond(problem: Problem, r: Floats, beta: Floats) -> Floats:
@@ -250,19 +285,27 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
 def _kkt_violation(problem: Problem, beta: Floats, kbeta: Floats) -> float:
     """Measure by how much the steepest feasible direction still improves, as LIBSVM does."""
     gradient = problem.s - kbeta - problem.D * beta
-    can_rise, can_fall = beta < problem.u, beta > problem.l
+    if np.isnan(gradient).any():
+        return math.inf
     alone = problem.group < 0
     worst = [
-        float(gradient[can_rise & alone].max(initial=0.0)),
-        float((-gradient[can_fall & alone]).max(initial=0.0)),
+        float(gradient[(beta < problem.u) & alone].max(initial=0.0)),
+        float((-gradient[(beta > problem.l) & alone]).max(initial=0.0)),
     ]
     if problem.n_groups:
-        rise, fall = np.full(problem.n_groups, -np.inf), np.full(problem.n_groups, -np.inf)
-        up, down = can_rise & ~alone, can_fall & ~alone
-        np.maximum.at(rise, problem.group[up], gradient[up])
-        np.maximum.at(fall, problem.group[down], -gradient[down])
-        worst.append(float((rise + fall).max(initial=0.0)))
+        rise, fall = _ends(problem, beta, gradient)
+        worst.append(float((rise - fall).max(initial=0.0)))
     return max(worst)
+
+
+def _ends(problem: Problem, beta: Floats, gradient: Floats) -> tuple[Floats, Floats]:
+    """Per group the largest gradient of what may rise and the least of what may fall."""
+    grouped = problem.group >= 0
+    up, down = (beta < problem.u) & grouped, (beta > problem.l) & grouped
+    rise, fall = np.full(problem.n_groups, -np.inf), np.full(problem.n_groups, np.inf)
+    np.maximum.at(rise, problem.group[up], gradient[up])
+    np.minimum.at(fall, problem.group[down], gradient[down])
+    return rise, fall
 
 
 def margin_bound(problem: Problem, beta: ArrayLike) -> float:

@@ -335,7 +335,7 @@ def bias(solution: Solution, *, over: str = "margin", tol: float = 1e-6) -> floa
         if not (members & chosen).any():
             raise ValueError(_no_average(problem, each, members, zero, bound))
         lam[g] = each[members & chosen].mean()
-    return _offset(problem, problem.parameters(lam, solution.beta, kbeta))
+    return _offset(problem, problem.parameters(lam, solution.beta))
 
 
 def _no_average(problem: Problem, each: Floats, members: Bools, zero: Bools, bound: Bools) -> str:

@@ -90,7 +90,7 @@ def ledger(
     f = np.zeros(problem.gram.n)
     f[problem.row] = kbeta
     alpha, w2 = np.abs(coefficients), max(0.0, float((coefficients * f).sum()))
-    found = problem.parameters(certificate.lam, point, kbeta)
+    found = problem.parameters(certificate.lam, point)
     margin, geometric, slack, case = _position(problem, found, f, w2, tau)
     states = np.where(alpha == 0, "zero", np.where(alpha < problem.C, "free", "bound"))
     columns: dict[str, Column] = {

@@ -129,10 +129,7 @@ class Problem:
         midpoint, a half-line its finite end. Where D = 0 and a bound is infinite, λ keeps
         c − λ off that side; contradicting demands of one group give the middle between them.
         """
-        low, high = self._interval(c, self.D)
-        low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
-        low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
-        return low + 0.5 * (high - low)
+        return middle(*self._interval(c, self.D))
 
     def _interval(self, c: Floats, D: Floats) -> tuple[Floats, Floats]:
         """The ends of the interval of best multipliers of each group."""
@@ -216,7 +213,7 @@ class Problem:
             if abs(missing[g]) <= min(DRIFT * float(np.abs(beta[k]).sum()), float(room.max())):
                 beta[k[np.argmax(room)]] += missing[g]
 
-    def parameters(self, lam: Floats, beta: Floats, kbeta: Floats) -> dict[str, float]:
+    def parameters(self, lam: Floats, beta: Floats) -> dict[str, float]:
         """Name what the multipliers mean: b; b, eta; b, epsilon; rho; or R2."""
         first, *others = map(float, lam) if len(lam) else (0.0,)
         if self.name == "nu_svc":  # N4, with b = minus its b: w·u + b = η, w·v + b = −η
@@ -226,7 +223,7 @@ class Problem:
         if self.name == "one_class":
             return {"rho": -first}
         if self.name == "svdd":
-            return {"R2": float((beta * kbeta).sum()) + 2 * first}
+            return {"R2": float((beta * self.kbeta(beta)).sum()) + 2 * first}
         return {"b": first}
 
     def has_margin(self, beta: Floats, primal: float) -> bool:
@@ -253,6 +250,13 @@ class Problem:
             )
         b, eta = (lam[0] + lam[1]) / 2, (lam[1] - lam[0]) / 2
         return beta / eta, float(b / eta)
+
+
+def middle(low: Floats, high: Floats) -> Floats:
+    """Return the midpoint of each interval, the finite end of a half-line, 0 of the whole line."""
+    low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
+    low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
+    return low + 0.5 * (high - low)
 
 
 def _lower_end(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.certificate import Status, margin_bound, margin_resolution
+from maxmargin.certificate import Status, gap_at, margin_bound, margin_resolution
 from maxmargin.grams import default_cache_size
 from maxmargin.problems import Problem
 from maxmargin.solvers.face import minimise_on_face
@@ -27,6 +28,9 @@ _ALONE = "largest second-order gain"
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
 _ENDLESS = 1e50  # as in the core
 _DRIFT = 0.9  # steps aim a little below tol, so that the fresh gradient confirms it
+# At a large C a KKT violation of tol can leave most of the gap: then steps go on, within reason.
+_GAP = 1e-3
+_FURTHEST = 1e-4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +79,8 @@ class SMO:
         if not self.record_steps:
             state.step(chunk)
             return
-        end = state.iteration + chunk
-        while state.status is None and state.iteration < end:
+        end, until = state.iteration + chunk, time.perf_counter() + _SECONDS
+        while state.status is None and state.iteration < end and time.perf_counter() < until:
             state.watch()
 
     def done(self, state: _State) -> Status | None:
@@ -95,10 +99,12 @@ class _State:
         self.violation = self._fresh = math.inf  # as shown, and at the last fresh gradient
         self._objective, self._stalls, self._leapt = -math.inf, 0, False
         self._best, self._least = -math.inf, math.inf  # objective and violation, so far
+        self._kept: Floats | None = None  # the point of the least violation
         self._before = 0  # iterations of an earlier core, in float32 rows
-        self._open = bool((np.isinf(problem.l) | np.isinf(problem.u))[problem.D == 0].any())
+        endless = np.isinf(problem.l) | np.isinf(problem.u)
+        self._open = bool(endless[(problem.D == 0) | (problem.gram.convex is not True)].any())
         self.single = _single_rows(problem, tol)
-        self.tol = tol
+        self.tol = self._aim = tol
         self._start(beta)
 
     def _start(self, beta: Floats) -> None:
@@ -109,12 +115,19 @@ class _State:
                 gram.core_rows, gram.program, p.s, p.l, p.u, p.D, p.row, p.group, p.m,
                 gram.diag, beta, gram.matvec(p.by_row(beta)), tol=_DRIFT * self.tol,
                 shrinking=self.solver.shrinking, single_rows=self.single,
-                single_products=self.single and _single_products(p), cache_bytes=int(size * 2**20),
+                single_products=self.single and _single_products(p), cache_bytes=int(min(size * 2**20, 2.0**62)),
             )  # fmt: skip
 
     @property
     def beta(self) -> Floats:
-        return self.core.beta
+        given_up = self.status is Status.PRECISION_LIMIT and self._kept is not None
+        return np.array(self._kept) if given_up else self.core.beta
+
+    @property
+    def lam(self) -> Floats:
+        """The multipliers as far as the maintained gradient shows them."""
+        found = np.array([self.core.multiplier(g) for g in range(self.problem.n_groups)])
+        return np.where(np.isfinite(found), found, 0.0)
 
     @property
     def iteration(self) -> int:
@@ -132,7 +145,8 @@ class _State:
         return dict(self.core.counters)
 
     def step(self, chunk: int) -> None:
-        self.core.tol = _DRIFT * self.tol
+        self._aim = min(self._aim, self.tol)
+        self.core.tol = _DRIFT * self._aim
         if self.status is Status.OPTIMAL:  # asked to go on: tol was tightened
             self.status, self._stalls, self._leapt = None, 0, False
         with one_blas_thread():
@@ -175,19 +189,34 @@ class _State:
         kbeta = p.gram.matvec(p.by_row(beta))
         self.core.refresh(kbeta)
         violation = float(self.core.violation())
-        size = float(np.abs(p.s * beta).sum() + np.abs(beta * kbeta[p.row]).sum())
+        noise = 4 * EPS * float(np.abs(p.s * beta).sum() + np.abs(beta * kbeta[p.row]).sum())
         objective = float((beta * (p.s - 0.5 * kbeta[p.row] - 0.5 * p.D * beta)).sum())
         # Against the best ever: against the last one a cycle would look like progress.
-        improved = objective - self._best > 4 * EPS * size or violation < 0.5 * self._least
+        improved = objective - self._best > noise or violation < 0.5 * self._least
+        if violation <= self._least:
+            self._kept = beta
         self._best, self._least = max(self._best, objective), min(self._least, violation)
         self._stalls = 0 if improved else self._stalls + 1
         self._leapt = self._leapt and not improved
         self.violation = self._fresh = violation
         self._objective = objective
-        if violation <= self.tol:
+        if violation <= self.tol and not self._far(beta, kbeta[p.row]):
             self.status = Status.OPTIMAL
         elif self._stalls >= 2:
             self._run_out_of_digits()
+
+    def _far(self, beta: Floats, kbeta: Floats) -> bool:
+        """Tell whether tol is reached but not the gap, and aim lower then."""
+        if self._open:
+            return False
+        if self._fresh > self._aim:
+            return True
+        primal, gap = gap_at(self.problem, beta, kbeta)
+        relative = gap / max(abs(primal), abs(primal - gap), 1e-300)
+        if not relative > _GAP or self._aim <= _FURTHEST * self.tol:
+            return False
+        self._aim = max(self._fresh * min(0.5, 0.5 * _GAP / relative), _FURTHEST * self.tol)
+        return True
 
     def _leap(self) -> None:
         """Pairs creep where C is large and the free variables have settled: minimise over those."""

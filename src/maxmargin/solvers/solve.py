@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.certificate import Certificate, Status, certify
+from maxmargin.certificate import Certificate, Status, certify, uncertified
 from maxmargin.problems import Problem
 from maxmargin.solvers.steps import Step, check_solver
 from maxmargin.tables import Table
@@ -134,8 +134,7 @@ class Solution:
         Where the optimum leaves them an interval these are its middle, or the finite end of a
         half-line; for ν-SVC :func:`maxmargin.nu_svm.nu_margin` tells.
         """
-        kbeta = self.problem.kbeta(self.beta)
-        return self.problem.parameters(self.certificate.lam, self.beta, kbeta)
+        return self.problem.parameters(self.certificate.lam, self.beta)
 
     @property
     def b(self) -> float:
@@ -311,8 +310,16 @@ class _Run:
         told = Progress(state.iteration, seconds, state.violation, gap, state.tol, self.gap_tol)
         return bool(self.callback(told))
 
+    def prove(self, status: Status) -> Certificate:
+        """Certify the end; Ctrl-C here gives up the proof, never the model."""
+        try:
+            return self.certify(status)
+        except KeyboardInterrupt:
+            lam = getattr(self.state, "lam", np.zeros(self.problem.n_groups))
+            return uncertified(lam, Status.INTERRUPTED)
+
     def finish(self, status: Status) -> Solution:
-        certificate = self.certify(status)
+        certificate = self.prove(status)
         self.record(certificate)
         columns = zip(*self.records, strict=True)
         return Solution(
