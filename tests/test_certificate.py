@@ -270,7 +270,7 @@ def test_status_is_its_own_message():
         (True, "optimal", "optimal"),
         (False, "optimal", "stationary"),
         (None, Status.OPTIMAL, "stationary"),
-        (False, "time_limit", "stationary"),  # the limit came when the work was done
+        (False, "time_limit", "time_limit"),
         (True, Status.PRECISION_LIMIT, "optimal"),
         (True, "interrupted", "interrupted"),
     ],

@@ -222,7 +222,6 @@ def separable(rng, n=24):
 def solved(problem):
     beta = problem.project(solve(problem))
     certificate = certify(problem, beta)
-    kbeta = problem.kbeta(beta)
     return beta, certificate, problem.parameters(certificate.lam, beta)
 
 
@@ -434,7 +433,7 @@ REFUSED = [
     (lambda g: soft_margin(g, Y, C=[1, 2, 3]), r"C has shape \(3,\); expected a number or \(4,\)"),
     (lambda g: soft_margin(g, Y, C=[1, 2, 0, 1]), "C must be positive; got 0"),
     (lambda g: squared_hinge(g, Y, C=np.inf), "C must be positive and finite; got inf"),
-    (lambda g: svr(g, Y, C=np.inf), "C must be positive and finite"),
+    (lambda g: nu_svr(g, Y, C=np.inf), "C must be positive and finite"),
     (lambda g: soft_margin(g, Y, scaling="median"), "'sum', 'mean', 'doubled'"),
     (lambda g: soft_margin(g, Y, sample_weight=[1, 1, 1, -1]), "sample_weight must be at least 0"),
     (lambda g: soft_margin(g, Y, sample_weight=[0, 0, 0, 0]), "positive for some sample"),

@@ -1,5 +1,6 @@
 """SMO on every formulation: certificates, oracles, edges, limits, determinism."""
 
+import itertools
 import signal
 import sys
 import threading
@@ -143,7 +144,7 @@ def cuts(y):
     labels = np.unique(y)
     for a in labels[: 3 if len(labels) > 2 else 1]:
         yield np.ones(len(y), dtype=bool), y == a
-    for a, b in [*zip(labels, labels[1:], strict=False), (labels[0], labels[-1])][:4]:
+    for a, b in [*itertools.pairwise(labels), (labels[0], labels[-1])][:4]:
         yield (y == a) | (y == b), y == b
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         duality,
         geometry,
         grams,
+        io,
         kernels,
         ledger,
         losses,
@@ -22,13 +23,21 @@ if TYPE_CHECKING:
         solvers,
     )
     from maxmargin import estimators as estimators
-    from maxmargin.certificate import certify
-    from maxmargin.estimators.svc import SVC
+    from maxmargin.estimators.models import certify
+    from maxmargin.estimators.one_class import SVDD, OneClassSVM
+    from maxmargin.estimators.svc import SVC, NuSVC
+    from maxmargin.estimators.svr import SVR, NuSVR
+    from maxmargin.versions import show_versions
 
     __version__: str
 
 __all__ = [
     "SVC",
+    "SVDD",
+    "SVR",
+    "NuSVC",
+    "NuSVR",
+    "OneClassSVM",
     "__version__",
     "certificate",
     "certify",
@@ -38,16 +47,28 @@ __all__ = [
     "estimators",
     "geometry",
     "grams",
+    "io",
     "kernels",
     "ledger",
     "losses",
     "nu_svm",
     "problems",
+    "show_versions",
     "solvers",
 ]
 
 # Where a public name lives; a name of __all__ that is not listed is a submodule.
-_HOMES = {"SVC": "maxmargin.estimators.svc", "certify": "maxmargin.certificate"}
+_HOMES = {
+    "SVC": "maxmargin.estimators.svc",
+    "NuSVC": "maxmargin.estimators.svc",
+    "SVR": "maxmargin.estimators.svr",
+    "NuSVR": "maxmargin.estimators.svr",
+    "OneClassSVM": "maxmargin.estimators.one_class",
+    "SVDD": "maxmargin.estimators.one_class",
+    "certify": "maxmargin.estimators.models",
+    "show_versions": "maxmargin.versions",
+}
+_ELSEWHERE = ("LinearSVC", "LinearSVR", "l1_min_c")
 
 
 def __getattr__(name: str) -> Any:
@@ -60,6 +81,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_HOMES[name]), name)
     elif name in __all__:
         value = import_module(f"maxmargin.{name}")
+    elif name in _ELSEWHERE:
+        raise AttributeError(f"maxmargin has no {name} yet; use sklearn.svm.{name}.")
     else:
         raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
     globals()[name] = value

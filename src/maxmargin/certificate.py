@@ -12,7 +12,8 @@ and λ is the best one for this β. On a positive semi-definite K the optimum li
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from html import escape
 
@@ -25,10 +26,12 @@ __all__ = [
     "Certificate",
     "Status",
     "certify",
+    "combine",
     "gap_at",
     "infeasibility_proof",
     "margin_bound",
     "margin_resolution",
+    "prove",
     "uncertified",
 ]
 
@@ -48,9 +51,6 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
     INFEASIBLE = "infeasible"
     UNBOUNDED = "unbounded"
-
-
-_LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -138,10 +138,10 @@ def certify(
     gap_tol : float, optional
         The relative gap that is asked for as well.
     status : Status or str, optional
-        How the solver ended. None: decided by the tolerances, and so is ``optimal`` after a limit
-        that was met too late to matter. ``optimal`` becomes ``stationary`` where K is not known
-        to be positive semi-definite, and ``precision_limit`` where the tolerances do not hold or
-        rounding of Kβ alone exceeds ``tol`` (and 1e-6).
+        How the solver ended. None: decided by the tolerances. ``optimal`` becomes
+        ``stationary`` where K is not known to be positive semi-definite, and
+        ``precision_limit`` where the tolerances do not hold or rounding of Kβ alone exceeds
+        ``tol`` (and 1e-6); ``precision_limit`` becomes ``optimal`` where they do hold.
 
     Returns
     -------
@@ -164,11 +164,10 @@ def certify(
     primal, gap, lam = _best_primal(problem, point, kbeta)
     inner = problem.s - 0.5 * kbeta - 0.5 * problem.D * point
     dual = problem.scale * float((point * inner).sum())
-    size = max(abs(primal), abs(dual))
-    relative = gap if gap in (0.0, math.inf) else gap / size if size > 0 else math.inf
+    relative = _relative(gap, primal, dual)
     convex = problem.gram.convex
     solved = violation <= tol and (gap_tol is None or relative <= gap_tol)
-    if solved and (status is None or status in _LIMITS):
+    if solved and (status is None or status == Status.PRECISION_LIMIT):
         status = Status.OPTIMAL
     status = None if status is None else Status(status)
     if status is Status.OPTIMAL and not (solved and _rounding(problem, point) <= max(tol, 1e-6)):
@@ -187,6 +186,115 @@ def certify(
         status=status,
         proof=infeasibility_proof(problem, point) if status is Status.INFEASIBLE else "",
     )
+
+
+def prove(
+    problem: Problem,
+    beta: Floats,
+    lam: Floats,
+    *,
+    tol: float = 1e-3,
+    gap_tol: float | None = None,
+) -> Certificate:
+    """Certify a model: not only its β but also the multipliers it predicts with.
+
+    Parameters
+    ----------
+    problem : Problem
+    beta : ndarray of shape (n_variables,)
+    lam : ndarray of shape (n_groups,) or (1,)
+        The model's own multipliers, such as its intercept; one number is the mean of all groups.
+    tol, gap_tol
+        As in :func:`certify`.
+
+    Returns
+    -------
+    Certificate
+        Its status is None also if β is not nearly feasible, or if λ violates the KKT conditions by
+        more than ``tol``; the violation counts in ``kkt_violation``.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import hard_margin
+    >>> problem = hard_margin(Linear().gram([[1.0], [-1.0]]), [1, -1])
+    >>> beta = np.array([0.5, -0.5])
+    >>> prove(problem, beta, np.array([0.0])).status, prove(problem, beta, np.array([0.3])).status
+    (<Status.OPTIMAL: 'optimal'>, None)
+    """
+    proof = certify(problem, beta, tol=tol, gap_tol=gap_tol)
+    own = _multiplier_violation(problem, beta, lam) if len(lam) else 0.0
+    faithful = proof.distance <= min(tol, 1e-3) * math.sqrt(float(np.square(beta).sum()))
+    return replace(
+        proof,
+        kkt_violation=max(proof.kkt_violation, own),
+        status=proof.status if faithful and own <= tol else None,
+    )
+
+
+def _multiplier_violation(problem: Problem, beta: Floats, lam: Floats) -> float:
+    """By how much given multipliers lie outside what the KKT conditions allow."""
+    point = problem.project(beta)
+    rise, fall = _ends(problem, point, problem.s - problem.kbeta(point) - problem.D * point)
+    rise, fall = (ends.reshape(len(lam), -1).mean(axis=1) for ends in (rise, fall))
+    return max(0.0, float((rise - lam).max()), float((lam - fall).max()))
+
+
+_WORST_FIRST = (
+    Status.INFEASIBLE,
+    Status.UNBOUNDED,
+    Status.INTERRUPTED,
+    Status.TIME_LIMIT,
+    Status.ITERATION_LIMIT,
+    Status.PRECISION_LIMIT,
+    Status.STATIONARY,
+    Status.OPTIMAL,
+)
+
+
+def combine(certificates: Sequence[Certificate]) -> Certificate:
+    """Sum up the certificates of problems that were solved side by side.
+
+    Parameters
+    ----------
+    certificates : sequence of Certificate
+
+    Returns
+    -------
+    Certificate
+        Primal, dual and gap are sums, the violation is the largest, the multipliers stand one
+        after the other and the status is the worst; None if one is None.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import hard_margin
+    >>> problem = hard_margin(Linear().gram([[1.0], [-1.0]]), [1, -1])
+    >>> combine([certify(problem, [0.5, -0.5])] * 3).primal
+    1.5
+    """
+    if len(certificates) == 1:
+        return certificates[0]
+    primal, dual, gap = (float(sum(getattr(c, v) for c in certificates)) for v in ("primal", "dual", "gap"))
+    convex = [c.convex for c in certificates]
+    statuses = {c.status for c in certificates}
+    return Certificate(
+        primal=primal,
+        dual=dual,
+        gap=gap,
+        relative_gap=_relative(gap, primal, dual),
+        kkt_violation=max(c.kkt_violation for c in certificates),
+        lam=np.concatenate([c.lam for c in certificates]),
+        convex=False if False in convex else None if None in convex else True,
+        distance=math.hypot(*(c.distance for c in certificates)),
+        status=None if None in statuses else next(s for s in _WORST_FIRST if s in statuses),
+        proof=next((c.proof for c in certificates if c.proof), ""),
+    )
+
+
+def _relative(gap: float, primal: float, dual: float) -> float:
+    size = max(abs(primal), abs(dual))
+    return gap if gap in (0.0, math.inf) else gap / size if size > 0 else math.inf
 
 
 def uncertified(lam: Floats, status: Status) -> Certificate:
@@ -262,6 +370,10 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
     up, down = straight & np.isposinf(problem.u), straight & np.isneginf(problem.l)
     if not (up | down).any():
         return 1.0
+    if problem.z is not None:  # a scaled w fits no better: the targets lie in the tube, or not
+        r = s - kbeta - problem.spread(problem.multipliers(s - kbeta))
+        excess = max(float(r[up].max(initial=0.0)), float((-r[down]).max(initial=0.0)))
+        return 1.0 if excess <= 8 * (_rounding(problem, beta) + EPS * float(np.abs(s).max())) else None
     # One more group for the variables without one: there λ = 0 stands on both sides.
     g = np.where(problem.group < 0, problem.n_groups, problem.group)
     f_up, f_down = (np.full(problem.n_groups + 1, np.inf) for _ in range(2))
@@ -346,6 +458,8 @@ def infeasibility_proof(problem: Problem, beta: ArrayLike) -> str:
     """Say in words why a hard margin has no solution, from a β that grew without end."""
     bound = margin_bound(problem, beta)
     remedy = "Use a finite C or another kernel."
+    if problem.z is not None:
+        return f"{problem.name} has no solution: no function of this kernel keeps every target in the tube. {remedy}"
     if math.isinf(bound):
         return f"{problem.name} has no solution. {remedy}"
     rows = np.unique(problem.row[np.flatnonzero(_hull_weights(problem, beta))])

@@ -4,6 +4,9 @@ Whatever needs kernel values speaks to a :class:`Gram` through ``diag``, ``rows`
 ``matvec``, never to ``X``.
 """
 
+from __future__ import annotations
+
+import copy
 import functools
 import math
 import os
@@ -318,6 +321,27 @@ class Gram:
         except np.linalg.LinAlgError:
             return False
         return True
+
+    def subset(self, rows: ArrayLike) -> Gram:
+        """Return the Gram of some of the samples, with the same kernel."""
+        chosen = _indices(rows, self.n)
+        matrix = None if self.matrix is None else self.matrix[np.ix_(chosen, chosen)]
+        return self._with(self.X[chosen] if matrix is None else matrix, matrix, chosen)
+
+    def stored(self) -> Gram:
+        """Return the same Gram with all its entries computed and kept."""
+        everything = np.arange(self.n)
+        matrix = self.rows(everything) if self.matrix is None else self.matrix
+        return self._with(matrix, matrix, everything)
+
+    def _with(self, X: Any, matrix: NDArray[Any] | None, rows: Indices) -> Gram:
+        other = copy.copy(self)
+        other.X, other.matrix, other.core_rows = X, matrix, as_rows(X)
+        other.program = None if matrix is not None else self.program
+        other.n, other._last = len(rows), None
+        vars(other).pop("convex", None)  # of a part it may be better known
+        vars(other)["diag"] = self.diag[rows]
+        return other
 
     def tile(self, I: ArrayLike, J: ArrayLike) -> Vector:  # noqa: E741  (the set of rows i)
         """Return ``K[I][:, J]`` in float64."""

@@ -114,6 +114,23 @@ class Problem:
         values: Floats = self.gram.matvec(self.by_row(beta))[self.row]
         return values
 
+    def lift(self, coef: ArrayLike) -> Floats:
+        """Find the β whose variables sum to these coefficients per sample: `by_row` undone.
+
+        In regression a positive coefficient belongs to the variable that pushes up.
+        """
+        values = np.asarray(coef, dtype=np.float64).reshape(self.gram.n)[self.row]
+        if self.n_variables > self.gram.n:
+            values = np.where(self.u > 0, np.maximum(values, 0.0), np.minimum(values, 0.0))
+        return self.settle(values)
+
+    def settle(self, beta: Floats, near: float = 1e-9) -> Floats:
+        """Put what arithmetic has moved off a bound, relatively by at most ``near``, back on it."""
+        for bound in (self.l, self.u):
+            close = np.isfinite(bound) & (np.abs(beta - bound) <= near * np.abs(bound))
+            beta = np.where(close, bound, beta)
+        return beta
+
     def length(self, beta: Floats) -> float:
         """Sum the lengths of the β_k φ(x_k): at least ‖w‖, and what the rounding of w goes by."""
         return float((np.abs(beta) * np.sqrt(np.abs(self.gram.diag[self.row]))).sum())
@@ -471,20 +488,25 @@ def nu_svc(
         asked, name, unit, K_s = _fraction(nu), "nu", 1 / w.sum(), 1.0
         K_m = asked * w.sum()
     weights = float(w[y > 0].sum()), float(w[y < 0].sum())
-    most, largest = 2 * min(weights) * unit, 2 * min(weights) / sum(weights)
+    most, largest = 2 * min(weights) * unit, largest_nu(*weights)
     if asked > most * (1 + ROUNDING):
         counts = [f"{v:g}" for v in weights]
         kind = "samples" if (w == 1).all() else "weight"
         raise ValueError(
             f"{name}={asked:g} is infeasible: with {counts[0]} positive and {counts[1]} negative "
-            f"{kind} {name} must be at most {_round_down(most)} (N4, existence condition)"
-            + ("." if name == "nu" else f": nu = K_m / (K_s n) at most {_round_down(largest)}.")
+            f"{kind} {name} must be at most {round_down(most)} (N4, existence condition)"
+            + ("." if name == "nu" else f": nu = K_m / (K_s n) at most {round_down(largest)}.")
         )
     C, half = K_s * w, min(K_m / 2, K_s * min(weights))
     group = (y < 0).astype(np.int64)
     return _assemble(
         "nu_svc", gram, 0 * y, *_signed(y, C), C=C, y=y, group=group, m=[half, -half], nu=nu
     )
+
+
+def largest_nu(a: float, b: float) -> float:
+    """Return the largest ν for which a ν-SVC exists, from the weights of its two classes (N4)."""
+    return 2 * min(a, b) / (a + b)
 
 
 def svr(
@@ -503,6 +525,7 @@ def svr(
     gram : Gram
     z : array-like of shape (n_samples,)
     C : float or array-like of shape (n_samples,)
+        Price of what lies outside the tube; infinity forbids it.
     epsilon : float
     sample_weight : array-like of shape (n_samples,), optional
     bias : bool
@@ -520,7 +543,8 @@ def svr(
     >>> svr(RBF(gamma=1.0).gram([[0.0], [1.0]]), [1.0, 3.0], C=1.0, epsilon=0.5).s
     array([0.5, 2.5, 1.5, 3.5])
     """
-    z, C = _vector(gram, "z", z), _price(gram, C) * _weights(gram, sample_weight)
+    z, w = _vector(gram, "z", z), _weights(gram, sample_weight)
+    C = np.multiply(_price(gram, C, infinite=True), w, out=np.zeros(len(w)), where=w > 0)
     if not 0 <= epsilon < math.inf:
         raise ValueError(f"epsilon={epsilon} must be finite and at least 0.")
     s, zero = np.concatenate([z - epsilon, z + epsilon]), np.zeros_like(C)
@@ -730,7 +754,7 @@ def _fraction(nu: float | None) -> float:
     return float(nu)
 
 
-def _round_down(value: float) -> str:
+def round_down(value: float) -> str:
     """Six digits that a reader may copy: never above the value."""
     text = f"{value:.6g}"
     if float(text) <= value * (1 + ROUNDING):

@@ -50,9 +50,10 @@ class ProgressBar:
         except ImportError:
             return self
         text = TextColumn("{task.fields[facts]}")
-        columns = (TextColumn(self.title), BarColumn(), text, TimeElapsedColumn())
+        title = TextColumn("{task.fields[title]}")
+        columns = (title, BarColumn(), text, TimeElapsedColumn())
         self._bar = Rich(*columns, console=Console(stderr=True, file=None))
-        self._task = self._bar.add_task("", total=1.0, facts="")
+        self._task = self._bar.add_task("", total=1.0, facts="", title=self.title)
         self._bar.start()
         return self
 
@@ -66,6 +67,12 @@ class ProgressBar:
             self._bar.stop()
         elif self.first is not None:
             sys.stderr.write("\n")
+
+    def begin(self, title: str) -> None:
+        """Start again with another title: the next of several problems."""
+        self.title, self.first = title, None
+        if self._bar is not None:
+            self._bar.update(self._task, completed=0.0, title=title)
 
     def __call__(self, progress: Progress) -> None:
         """Take the news of one chunk."""

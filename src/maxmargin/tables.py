@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Table"]
+__all__ = ["Table", "stack"]
 
 Column = NDArray[Any]
+TableT = TypeVar("TableT", bound="Table")
 
 _SHOWN = 20  # rows of the HTML table
 
@@ -97,6 +98,32 @@ class Table:
         more = f"<p>{len(self) - _SHOWN} more rows</p>" if len(self) > _SHOWN else ""
         table = f"<table><tr><th></th>{head}</tr>{''.join(lines)}</table>"
         return f"<p>{escape(repr(self)[1:-1])}</p>{table}{more}"
+
+
+def stack(tables: Sequence[TableT], number: str | None = None) -> TableT:
+    """Put tables of the same columns below each other.
+
+    Parameters
+    ----------
+    tables : sequence of Table
+    number : str, optional
+        Name of a first column that counts the tables.
+
+    Returns
+    -------
+    Table
+        Of the class of the first.
+
+    Examples
+    --------
+    >>> table = Table({"gap": np.array([1.0, 0.1])})
+    >>> stack([table, table], "problem").problem
+    array([0, 0, 1, 1])
+    """
+    counts = [np.full(len(table), k) for k, table in enumerate(tables)]
+    columns = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
+    numbered = {} if number is None else {number: np.concatenate(counts)}
+    return type(tables[0])({**numbered, **columns})
 
 
 def _text(value: Any) -> str:

@@ -1,5 +1,7 @@
 """Estimators with scikit-learn's interface; the only place that knows scikit-learn."""
 
-from maxmargin.estimators.svc import SVC
+from maxmargin.estimators.one_class import SVDD, OneClassSVM
+from maxmargin.estimators.svc import SVC, NuSVC
+from maxmargin.estimators.svr import SVR, NuSVR
 
-__all__ = ["SVC"]
+__all__ = ["SVC", "SVDD", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]

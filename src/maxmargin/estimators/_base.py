@@ -1,35 +1,68 @@
-"""What every support vector machine shares: data in, a solved problem, kernel sums out."""
+"""What every support vector machine shares: data in, solved problems, kernel sums out."""
 
 from __future__ import annotations
 
+import logging
+import time
 import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import safe_sparse_dot
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from maxmargin import _core
-from maxmargin.certificate import Status
-from maxmargin.estimators._callbacks import CallbackSupportMixin, fit_task
+from maxmargin.certificate import Certificate, Status, certify, combine, prove
+from maxmargin.estimators._callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from maxmargin.grams import Gram, as_rows, evaluate, expand
 from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
+from maxmargin.ledger import Ledger, ledger
 from maxmargin.problems import Problem
 from maxmargin.progress import ProgressBar
 from maxmargin.solvers import SMO, Progress, Solution, solve
+from maxmargin.tables import Table, stack
 
-__all__ = ["SupportVectorMachine"]
+__all__ = ["Part", "Piece", "SupportVectorMachine"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 _FINE = (Status.OPTIMAL, Status.STATIONARY)
+_HUGE = 1e150  # squares of larger cells overflow
+_LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the problems of a machine: all its data, a pair of classes, a class and the rest."""
+
+    rows: Ints  # of X, in the order of the problem's Gram
+    make: Callable[[], Problem]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a machine keeps of a part once it is solved."""
+
+    rows: Ints
+    coef: Floats  # (n_rows, n_outputs), in the model's units
+    found: dict[str, float]  # b and its relatives, in the model's units
+    solution: Solution
 
 
 class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
@@ -53,6 +86,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         "max_time": [None, Interval(Real, 0.0, None, closed="left")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
         "record_every": [None, Interval(Integral, 1, None, closed="left")],
+        "warm_start": ["boolean"],
     }
 
     def __sklearn_tags__(self) -> Any:
@@ -61,6 +95,11 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.pairwise = precomputed
         tags.input_tags.sparse = not precomputed
         return tags
+
+    def _html_repr(self) -> str:
+        html: str = estimator_html_repr(self)
+        fitted = "certificate_" in vars(self)
+        return html + self.certificate_._repr_html_() if fitted else html
 
     def _mode(self) -> str:
         """How kernel values are made: "compiled" in C++, "precomputed", or by a "function"."""
@@ -73,22 +112,120 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _kernel_object(self) -> Kernel:
         return as_kernel(self.kernel, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
 
-    # ---- fitting ----------------------------------------------------------------------------
+    # ---- what a formulation says --------------------------------------------------------------
+
+    def _parts(self, X: Any, y: Any, weight: Floats | None) -> list[Part]:
+        """The problems to solve; everything that counts alone can refuse is refused here."""
+        raise NotImplementedError
+
+    def _piece(self, part: Part, solution: Solution) -> Piece:
+        """A solution in the model's units."""
+        problem = solution.problem
+        coef = problem.by_row(solution.beta).reshape(len(part.rows), -1)
+        return Piece(part.rows, coef, solution.parameters, solution)
+
+    def _variables(self, problem: Problem, coef: Floats) -> Floats:
+        """The β of coefficients in the model's units."""
+        return problem.lift(coef)
+
+    def _multipliers(self, problem: Problem, k: int) -> Floats:
+        """What the fitted model says about λ in its k-th problem."""
+        return np.asarray(self.intercept_[k : k + 1], dtype=np.float64)
+
+    def _columns(self) -> Floats:
+        """The fitted coefficients, (n_SV, n_outputs)."""
+        return self._dense_coef().T
+
+    def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
+        """Set the fitted attributes of a machine with one problem."""
+        piece = pieces[0]
+        support, columns = _support(pieces)
+        self._store_support(X, support, columns.T)
+        self.n_support_ = np.array([len(support)], dtype=np.int32)
+        self.n_iter_ = int(piece.solution.n_iter)
+
+    # ---- fitting ------------------------------------------------------------------------------
+
+    @with_callbacks
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit the machine to training data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The symmetric matrix of shape (n_samples, n_samples) for ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+            Class labels or targets; ignored where there are none to learn.
+        sample_weight : array-like of shape (n_samples,), default=None
+            A weight of 2 is the same as the row twice. Rows of weight 0 or less are left out.
+
+        Returns
+        -------
+        self : object
+            On Ctrl-C the best model so far is stored with its certificate, and KeyboardInterrupt
+            goes on, so that a surrounding search stops too.
+        """
+        before = _Before.of(self) if self.warm_start else None
+        X, y = self._validate_fit(X, y)
+        parts = self._parts(X, y, self._weights(sample_weight, X))
+        reused = before if before is not None and before.applies(self, X) else None
+        self.n_reused_ = 0 if reused is None else len(reused.support)
+        pieces, interrupted = self._solve(parts, reused, X, y)
+        self._store(X, y, pieces)
+        self._store_proof(pieces)
+        if interrupted:
+            raise KeyboardInterrupt(
+                f"fit stopped at relative gap {self.certificate_.relative_gap:.1e}; "
+                "the estimator keeps the model so far."
+            )
+        return self
 
     def _validate_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Check X and y as scikit-learn does; a Python function's X may be anything."""
         mode = self._mode()
         if mode == "precomputed" and sp.issparse(X):
             raise TypeError("Sparse precomputed kernels are not supported.")
+        required = self.__sklearn_tags__().target_tags.required
         if mode == "function":
-            check_consistent_length(X, y)
+            if required:
+                check_consistent_length(X, y)
             return X, y
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], accept_sparse="csr")
-        return X, y
+        given = {"y": y} if required else {}
+        checked = validate_data(
+            self, X, **given, dtype=[np.float64, np.float32], accept_sparse="csr"
+        )
+        return checked if required else (checked, None)
+
+    def _weights(self, sample_weight: ArrayLike | None, X: Any) -> Floats | None:
+        if sample_weight is None:
+            return None
+        weight: Floats = _check_sample_weight(
+            sample_weight, X, dtype=np.float64, allow_all_zero_weights=True
+        )
+        if not (weight > 0).any():
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        return weight
+
+    def _keep(self, X: Any, weight: Floats | None) -> tuple[Ints, Any, Floats | None]:
+        """Leave out the rows without weight."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        if weight is None or (weight > 0).all():
+            return np.arange(n), X, weight
+        kept = np.flatnonzero(weight > 0)
+        return kept, _take(X, kept, self._mode()), weight[kept]
 
     def _gram(self, X: Any, sample_weight: Floats | None) -> Gram:
-        kernel = self._kernel_object()
-        if sample_weight is not None and self._mode() != "precomputed":
+        kernel, mode = self._kernel_object(), self._mode()
+        if mode == "compiled":
+            cells = X.data if sp.issparse(X) else X
+            largest = max(float(cells.max(initial=0)), -float(cells.min(initial=0)))
+            if largest > _HUGE:
+                raise ValueError(
+                    "The dual coefficients or intercepts are not finite: squares of cells like "
+                    f"{largest:g} overflow. Scale the features first."
+                )
+        if sample_weight is not None and mode != "precomputed":
             kernel = kernel.resolve(X, sample_weight)
         return Gram(kernel, X, n_threads=self.n_threads)
 
@@ -100,10 +237,13 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             record_every=self.record_every,
         )
 
-    def _solve(self, problem: Problem, X: Any, y: Any) -> tuple[Solution, bool]:
-        """Solve with progress and callbacks; also tell whether Ctrl-C ended it."""
+    def _solve(
+        self, parts: Sequence[Part], before: _Before | None, X: Any, y: Any
+    ) -> tuple[list[Piece], bool]:
+        """Solve one part after the other; also tell whether Ctrl-C ended it."""
         told, end = fit_task(self, X, y)
-        stopped = False
+        stopped, began, pieces = False, time.perf_counter(), []
+        interrupted = False
 
         def callback(progress: Progress) -> bool:
             nonlocal stopped
@@ -113,47 +253,78 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             return stopped
 
         with ProgressBar(type(self).__name__) if self.verbose else nullcontext() as bar:
-            solution = solve(
-                problem,
-                self._solver(),
-                tol=self.tol,
-                gap_tol=self.gap_tol,
-                max_iter=self.max_iter,
-                max_time=self.max_time,
-                callback=callback,
-            )
+            for k, part in enumerate(parts):
+                if bar is not None and len(parts) > 1:
+                    bar.begin(f"{type(self).__name__} {k + 1}/{len(parts)}")
+                problem = part.make()
+                start = None if before is None else before.start(self, part, problem, k)
+                left = None if self.max_time is None else self.max_time + began
+                solution = solve(
+                    problem,
+                    self._solver(),
+                    tol=self.tol,
+                    gap_tol=self.gap_tol,
+                    max_iter=0 if stopped or interrupted else self.max_iter,
+                    max_time=None if left is None else max(left - time.perf_counter(), 0.0),
+                    beta=start,
+                    callback=callback,
+                )
+                if stopped or interrupted:
+                    solution = _interrupted(solution)
+                _refuse_endless(solution)
+                interrupted |= solution.status is Status.INTERRUPTED and not stopped
+                pieces.append(self._piece(part, solution))
         end()
-        if solution.status in (Status.INFEASIBLE, Status.UNBOUNDED):
-            raise ValueError(solution.certificate.proof or f"{problem.name} is unbounded.")
-        return solution, solution.status is Status.INTERRUPTED and not stopped
+        return pieces, interrupted
 
-    def _store_solution(self, solution: Solution) -> None:
-        self.certificate_ = solution.certificate
-        self.history_ = solution.history
-        self.fit_status_ = 0 if solution.status in _FINE else 1
-        self._warn(solution)
+    def _store_support(self, X: Any, support: Ints, coef: Floats) -> None:
+        """Set what prediction needs; ``support`` in the order of the columns of ``coef``."""
+        mode = self._mode()
+        self._sparse = sp.issparse(X) and mode == "compiled"
+        self.support_ = support.astype(np.int32 if len(support) < 2**31 else np.int64)
+        self.dual_coef_ = type(X)(coef) if self._sparse else np.ascontiguousarray(coef)
+        self.support_vectors_ = X[self.support_] if mode == "compiled" else np.empty((0, 0))
+        self.shape_fit_ = X.shape if hasattr(X, "shape") else (len(X),)
+        if mode == "function":
+            self._X_fit = X
 
-    def _warn(self, solution: Solution) -> None:
-        limits = {
-            Status.ITERATION_LIMIT: (f"max_iter={self.max_iter}", "raise max_iter"),
-            Status.TIME_LIMIT: (f"max_time={self.max_time}", "raise max_time"),
-            Status.PRECISION_LIMIT: ("the limit of float64 precision", "raise tol"),
-        }
-        if solution.status not in limits:
+    def _store_proof(self, pieces: list[Piece]) -> None:
+        self.kernel_ = pieces[0].solution.problem.gram.kernel
+        self.certificates_ = [piece.solution.certificate for piece in pieces]
+        self.certificate_ = combine(self.certificates_)
+        histories = [piece.solution.history for piece in pieces]
+        self.history_ = histories[0] if len(histories) == 1 else stack(histories, "problem")
+        self.fit_status_ = 0 if self.certificate_.status in _FINE else 1
+        if self._mode() == "compiled":
+            self._basis()  # packed now, so that predicting changes nothing
+        self._warn()
+
+    def _warn(self) -> None:
+        limited = [c for c in self.certificates_ if c.status in _LIMITS]
+        if not limited:
             return
-        c = solution.certificate
-        limit, remedy = limits[solution.status]
+        worst = max(limited, key=lambda c: c.relative_gap)
+        limits = {
+            Status.ITERATION_LIMIT: f"Solver terminated early (max_iter={self.max_iter})."
+            "  Consider pre-processing your data with StandardScaler or MinMaxScaler.",
+            Status.TIME_LIMIT: f"Solver stopped at max_time={self.max_time}.",
+            Status.PRECISION_LIMIT: "Solver stopped at the limit of float64 precision; "
+            "scale the features, or raise tol.",
+        }
         asked = f"kkt_violation <= {self.tol:g}"
         if self.gap_tol is not None:
             asked += f" and relative gap <= {self.gap_tol:g}"
+        count = len(self.certificates_)
+        where = f" in {len(limited)} of {count} problems, at worst" if count > 1 else ""
         warnings.warn(
-            f"stopped at {limit} with relative gap {c.relative_gap:.1e} (asked {asked}, got "
-            f"kkt_violation {c.kkt_violation:.2g}); {remedy}, or scale the features.",
+            f"{limits[worst.status or Status.TIME_LIMIT]} It stopped{where} with relative gap "
+            f"{worst.relative_gap:.1e} (asked {asked}, got kkt_violation "
+            f"{worst.kkt_violation:.2g}).",
             ConvergenceWarning,
-            stacklevel=7,
+            stacklevel=6,
         )
 
-    # ---- prediction -------------------------------------------------------------------------
+    # ---- prediction ---------------------------------------------------------------------------
 
     def _validate_predict(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -161,6 +332,10 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         if mode == "function":
             return X
         X = validate_data(self, X, dtype=[np.float64, np.float32], accept_sparse="csr", reset=False)
+        if sp.issparse(X) and not self._sparse:
+            raise ValueError(
+                f"cannot use sparse input in {type(self).__name__!r} trained on dense data"
+            )
         if mode == "precomputed" and X.shape[1] != self.shape_fit_[0]:
             raise ValueError(
                 f"X.shape[1] = {X.shape[1]} should be equal to {self.shape_fit_[0]}, "
@@ -168,16 +343,25 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             )
         return X
 
-    def _kernel_sums(self, X: Any, coef: Floats) -> Floats:
-        """Return Σ_j coef_jq k(x_j, x) over the support vectors, shape (n_samples, n_outputs)."""
-        mode = self._mode()
+    def _kernel_sums(self, X: Any) -> Floats:
+        """Return Σ_j c_jq k(x_j, x) over the support vectors, shape (n_samples, n_outputs)."""
+        mode, coef = self._mode(), self._columns()
         if mode == "precomputed":
             sums: Floats = X[:, self.support_].astype(np.float64) @ coef
             return sums
         if mode == "function":
             K = evaluate(self.kernel_, X, self._X_fit)
             return np.asarray(K)[:, self.support_] @ coef
+        if isinstance(self.kernel_, Linear) and coef.size <= self.support_vectors_.size:
+            return evaluate(self.kernel_, X, self._weights_of_features(), n_threads=self.n_threads)
         return expand(self._basis(), as_rows(X), coef, n_threads=self.n_threads)
+
+    def _weights_of_features(self) -> Any:
+        """w of each output, for the linear kernel: (n_outputs, n_features)."""
+        vectors = self.support_vectors_
+        if sp.issparse(vectors):
+            return type(vectors)(self._columns().T) @ vectors
+        return self._columns().T @ vectors.astype(np.float64)
 
     def _dense_coef(self) -> Floats:
         """``dual_coef_``, which is sparse for sparse data, as an array."""
@@ -201,10 +385,175 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        """Weights of the features, for a linear kernel only; read-only, (1, n_features)."""
+        """Weights of the features, for a linear kernel only; read-only, (n_problems, n_features)."""
         if not isinstance(self._kernel_object(), Linear):
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
-        coef = safe_sparse_dot(self.dual_coef_, self.support_vectors_)
+        coef = self._weights_of_features()
         (coef.data if sp.issparse(coef) else coef).flags.writeable = False
         return coef
+
+    # ---- proof --------------------------------------------------------------------------------
+
+    def certify(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Certificate:
+        """Prove the fitted model again from its training data.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As given to ``fit``.
+
+        Returns
+        -------
+        Certificate
+            Its status is None if the model does not keep what ``tol`` and ``gap_tol`` promise.
+        """
+        return combine(self._proofs(X, y, sample_weight))
+
+    def _proofs(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> list[Certificate]:
+        points = enumerate(self._fitted_points(X, y, sample_weight))
+        promised = {"tol": self.tol, "gap_tol": self.gap_tol}
+        return [prove(p, beta, self._multipliers(p, k), **promised) for k, (_, p, beta) in points]
+
+    def ledger(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        as_frame: bool = False,
+    ) -> Ledger | Any:
+        """Tabulate what the model says about every training point.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As given to ``fit``.
+        as_frame : bool, default=False
+            Return a pandas DataFrame.
+
+        Returns
+        -------
+        Ledger or DataFrame
+            See :func:`maxmargin.ledger.ledger`; one row per row of positive weight. Where several
+            problems were solved, one below the other, with the columns ``problem`` (the pair of
+            classes) and ``row`` (of X).
+        """
+        tau, tables = min(self.tol, 0.5), []
+        for part, problem, beta in self._fitted_points(X, y, sample_weight):
+            table = ledger(problem, beta, certify(problem, beta, tol=self.tol), tau=tau)
+            named = {"problem": np.full(len(table), part.name), "row": part.rows}
+            tables.append(Ledger({**(named if part.name else {}), **table}))
+        whole = tables[0] if len(tables) == 1 else stack(tables)
+        return whole.as_frame() if as_frame else whole
+
+    def _fitted_points(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> Iterator[tuple[Part, Problem, Floats]]:
+        """The training problems, and the β of this model in each."""
+        check_is_fitted(self)
+        twin = type(self)(**self.get_params(deep=False))
+        X, y = twin._validate_fit(X, y)
+        if (X.shape if hasattr(X, "shape") else (len(X),)) != self.shape_fit_:
+            raise ValueError(f"pass the training data: X had shape {self.shape_fit_} at fit.")
+        support = self.support_
+        if len(support) and self._mode() == "compiled":
+            if abs(X[support] - self.support_vectors_).max() > 0:
+                raise ValueError("pass the training data: X differs at the support vectors.")
+        parts = twin._parts(X, y, self._weights(sample_weight, X))
+        outputs = self._columns()
+        coef = np.zeros((self.shape_fit_[0], outputs.shape[1]))
+        coef[support] = outputs
+        if not np.array_equal(getattr(twin, "classes_", 0), getattr(self, "classes_", 0)):
+            raise ValueError("pass the training data: y differs from that of fit.")
+        for k, part in enumerate(parts):
+            problem = part.make()
+            own = coef[part.rows] if len(parts) == 1 else coef[part.rows, k : k + 1]
+            beta = self._variables(problem, own)
+            _check_bounds(problem, beta)
+            yield part, problem, beta
+
+
+@dataclass(frozen=True)
+class _Before:
+    """The model of an earlier fit, as a starting point."""
+
+    support: Ints
+    columns: Floats
+    vectors: Any
+    n: int
+    classes: Any
+
+    @classmethod
+    def of(cls, machine: SupportVectorMachine) -> _Before | None:
+        if "support_" not in vars(machine):
+            return None
+        return cls(
+            machine.support_,
+            machine._columns(),
+            machine.support_vectors_,
+            machine.shape_fit_[0],
+            getattr(machine, "classes_", None),
+        )
+
+    def applies(self, machine: SupportVectorMachine, X: Any) -> bool:
+        """Whether the first rows of X hold the last support vectors, and the classes are those."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        same = n >= self.n and np.array_equal(self.classes, getattr(machine, "classes_", None))
+        if same and machine._mode() == "compiled":
+            same = X.shape[1] == self.vectors.shape[1] and sp.issparse(X) == sp.issparse(
+                self.vectors
+            )
+            same = same and not (len(self.support) and abs(X[self.support] - self.vectors).max())
+        if not same:
+            logging.getLogger("maxmargin").info(
+                "warm_start: X, or the classes, are not those of the last fit; starting anew."
+            )
+        return bool(same)
+
+    def start(
+        self, machine: SupportVectorMachine, part: Part, problem: Problem, k: int
+    ) -> Floats | None:
+        """The last coefficients in the part's problem."""
+        outputs = self.columns if len(part.name) == 0 else self.columns[:, k : k + 1]
+        coef = np.zeros((max(self.n, int(part.rows.max()) + 1), outputs.shape[1]))
+        coef[self.support] = outputs
+        own = coef[part.rows]
+        return machine._variables(problem, own) if own.any() else None
+
+
+def _support(pieces: Sequence[Piece]) -> tuple[Ints, Floats]:
+    """Rows with a coefficient in any piece, and their coefficients, (n_SV, n_outputs)."""
+    used = [piece.rows[piece.coef.any(axis=1)] for piece in pieces]
+    support = np.unique(np.concatenate(used))
+    columns = []
+    for piece in pieces:
+        at = np.searchsorted(support, piece.rows)
+        held = (at < len(support)) & (np.append(support, -1)[at] == piece.rows)
+        column = np.zeros((len(support), piece.coef.shape[1]))
+        column[at[held]] = piece.coef[held]
+        columns.append(column)
+    return support, np.hstack(columns)
+
+
+def _refuse_endless(solution: Solution) -> None:
+    if solution.status in (Status.INFEASIBLE, Status.UNBOUNDED):
+        name = solution.problem.name
+        raise ValueError(solution.certificate.proof or f"{name} is unbounded.")
+
+
+def _interrupted(solution: Solution) -> Solution:
+    certificate = replace(solution.certificate, status=Status.INTERRUPTED)
+    return replace(solution, status=Status.INTERRUPTED, certificate=certificate)
+
+
+def _check_bounds(problem: Problem, beta: Floats) -> None:
+    slack = 1e-9 * np.abs(beta)
+    if (beta < problem.l - slack).any() or (beta > problem.u + slack).any():
+        raise ValueError("pass the training data: y, C or sample_weight differs from that of fit.")
+
+
+def _take(X: Any, rows: Ints, mode: str) -> Any:
+    if mode == "precomputed":
+        return X[np.ix_(rows, rows)]
+    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]

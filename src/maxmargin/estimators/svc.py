@@ -1,33 +1,251 @@
-"""Support vector classification."""
+"""Support vector classification, for two classes and more."""
 
 from __future__ import annotations
 
+import itertools
+import warnings
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, _fit_context
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
-from maxmargin.certificate import Certificate, certify
-from maxmargin.estimators._base import SupportVectorMachine
-from maxmargin.estimators._callbacks import with_callbacks
-from maxmargin.ledger import Ledger, ledger
-from maxmargin.problems import Problem, hard_margin, soft_margin
+from maxmargin import problems
+from maxmargin.estimators._base import Part, Piece, SupportVectorMachine, _support
+from maxmargin.estimators._docs import documented
+from maxmargin.grams import Gram
+from maxmargin.problems import (
+    ROUNDING,
+    Problem,
+    hard_margin,
+    largest_nu,
+    nu_svc,
+    round_down,
+    soft_margin,
+)
 from maxmargin.solvers import Solution
 
-__all__ = ["SVC"]
+__all__ = ["SVC", "NuSVC"]
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_STORED = 1 << 28  # bytes: up to here the whole Gram is kept for all pairs of classes
 
 
-class SVC(ClassifierMixin, SupportVectorMachine):
-    r"""Classify with a maximal margin; two classes.
+class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
+    """Classes to pairs, pairs to problems, decision values to votes."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **SupportVectorMachine._parameter_constraints,
+        "probability": ["boolean", StrOptions({"deprecated"})],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "random_state": ["random_state"],
+        "multi_class": [StrOptions({"ovo", "ovr"})],
+    }
+
+    def _problem(self, gram: Gram, signs: Floats, weight: Floats | None) -> Problem:
+        """The problem of two classes."""
+        raise NotImplementedError
+
+    def _check_classes(self, codes: Ints, weight: Floats | None) -> None:
+        """Refuse what the weights of the classes alone make infeasible."""
+
+    # ---- fitting ------------------------------------------------------------------------------
+
+    def _parts(self, X: Any, y: Any, weight: Floats | None) -> list[Part]:
+        if self.probability is True:
+            raise ValueError(
+                f"probability=True is not available yet; wrap the {type(self).__name__} in "
+                "sklearn.calibration.CalibratedClassifierCV instead."
+            )
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        self._classes(labels, weight)
+        codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
+        both = self._both_weights(codes, weight)
+        kept, X, both = self._keep(X, both)
+        codes = codes[kept]
+        self._refuse_one_class(np.unique(codes), whole=len(kept) == len(labels))
+        self._check_classes(codes, both)
+        gram = self._gram(X, weight if weight is None else weight[kept])
+        return self._cut(gram, kept, codes, both)
+
+    def _classes(self, labels: NDArray[Any], weight: Floats | None) -> None:
+        """Find the classes and their weights; rows without weight do not count."""
+        counted = labels if weight is None else labels[weight > 0]
+        self.classes_ = np.unique(counted)
+        self._refuse_one_class(self.classes_, whole=len(counted) == len(labels))
+        self.class_weight_ = compute_class_weight(
+            self.class_weight,
+            classes=self.classes_,
+            y=counted,
+            sample_weight=None if weight is None else weight[weight > 0],
+        )
+
+    def _refuse_one_class(self, classes: NDArray[Any], *, whole: bool) -> None:
+        if len(classes) > 1:
+            return
+        raise ValueError(
+            "The number of classes has to be greater than one; got 1 class"
+            if whole
+            else "Invalid input - all samples with positive weights belong to the same class."
+        )
+
+    def _both_weights(self, codes: Ints, weight: Floats | None) -> Floats | None:
+        """Sample weights times class weights; a weight of 0 leaves the row out."""
+        if weight is None and (self.class_weight_ == 1).all():
+            return None
+        if (self.class_weight_ < 0).any():
+            raise ValueError(f"class_weight must be at least 0; got {self.class_weight!r}.")
+        both: Floats = self.class_weight_[codes] * (1.0 if weight is None else weight)
+        return both
+
+    def _cut(self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None) -> list[Part]:
+        """One problem for two classes, else one per pair or per class."""
+        count = len(self.classes_)
+        if count == 2:
+            signs = np.where(codes == 1, 1.0, -1.0)
+            return [Part(kept, partial(self._problem, gram, signs, weight))]
+        if gram.matrix is None and 8 * gram.n**2 <= min(self._cache_bytes(), _STORED):
+            gram = gram.stored()
+        if self.multi_class == "ovr":
+            return [
+                Part(
+                    kept,
+                    partial(self._problem, gram, np.where(codes == k, 1.0, -1.0), weight),
+                    f"{self.classes_[k]} / rest",
+                )
+                for k in range(count)
+            ]
+        return [
+            self._pair(gram, kept, codes, weight, i, j)
+            for i, j in itertools.combinations(range(count), 2)
+        ]
+
+    def _cache_bytes(self) -> float:
+        return _STORED if self.cache_size is None else self.cache_size * 2**20
+
+    def _pair(
+        self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None, i: int, j: int
+    ) -> Part:
+        rows = np.flatnonzero((codes == i) | (codes == j))
+        signs = np.where(codes[rows] == i, 1.0, -1.0)
+
+        def make() -> Problem:
+            return self._problem(gram.subset(rows), signs, None if weight is None else weight[rows])
+
+        return Part(kept[rows], make, f"{self.classes_[i]} / {self.classes_[j]}")
+
+    def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
+        support, columns = _support(pieces)
+        codes = np.searchsorted(self.classes_, column_or_1d(y)[support])
+        order = np.argsort(codes, kind="stable")  # scikit-learn's: by class
+        support, columns, codes = support[order], columns[order], codes[order]
+        self.n_support_ = np.bincount(codes, minlength=len(self.classes_)).astype(np.int32)
+        pairs = len(pieces) > 1 and self.multi_class == "ovo"
+        self._store_support(X, support, self._layout(columns) if pairs else columns.T)
+        self.intercept_ = np.array([piece.found["b"] for piece in pieces])
+        counts = np.array([piece.solution.n_iter for piece in pieces])
+        self.n_iter_ = counts.astype(np.int32 if counts.max() < 2**31 else np.int64)
+
+    def _slots(self) -> list[tuple[int, slice, int, slice]]:
+        """For each pair i < j: where ``dual_coef_`` holds the coefficients of i and of j."""
+        ends = np.concatenate([[0], np.cumsum(self.n_support_)])
+        own = [slice(int(a), int(b)) for a, b in itertools.pairwise(ends)]
+        count = len(self.classes_)
+        return [(j - 1, own[i], i, own[j]) for i, j in itertools.combinations(range(count), 2)]
+
+    def _layout(self, columns: Floats) -> Floats:
+        """Coefficients per pair as LIBSVM lays them out: (n_classes - 1, n_SV)."""
+        coef = np.zeros((len(self.classes_) - 1, len(columns)))
+        for column, (a, first, b, second) in zip(columns.T, self._slots(), strict=True):
+            coef[a, first], coef[b, second] = column[first], column[second]
+        return coef
+
+    def _columns(self) -> Floats:
+        coef = self._dense_coef()
+        if len(self.classes_) == 2 or self.multi_class != "ovo":
+            return coef.T
+        slots = self._slots()
+        columns = np.zeros((coef.shape[1], len(slots)))
+        for k, (a, first, b, second) in enumerate(slots):
+            columns[first, k], columns[second, k] = coef[a, first], coef[b, second]
+        return columns
+
+    # ---- prediction ---------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> Floats:
+        """Decision values of each problem, (n_samples, n_problems)."""
+        X = self._validate_predict(X)
+        return self._kernel_sums(X) + self.intercept_
+
+    def decision_function(self, X: Any) -> Floats:
+        """Evaluate the decision function.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Of shape (n_samples, n_samples_fit) for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,), (n_samples, n_classes) or (n_samples, n_pairs)
+            For two classes positive for ``classes_[1]``; otherwise one value per class, or with
+            ``decision_function_shape="ovo"`` one per pair i < j, positive for i.
+        """
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            return scores[:, 0]
+        if self.multi_class == "ovo" and self.decision_function_shape == "ovr":
+            values: Floats = _ovr_decision_function(scores < 0, -scores, len(self.classes_))
+            return values
+        return scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Of shape (n_samples, n_samples_fit) for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        if self.break_ties and self.decision_function_shape == "ovo":
+            raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        if len(self.classes_) == 2:
+            winners = (self.decision_function(X) > 0).astype(np.intp)
+        elif self.multi_class != "ovo" or self.break_ties:
+            winners = np.argmax(self.decision_function(X), axis=1)
+        else:
+            winners = np.argmax(self._votes(self._scores(X)), axis=1)
+        return np.asarray(self.classes_[winners])
+
+    def _votes(self, scores: Floats) -> Ints:
+        """How many pairs each class wins; a tie goes to the later class, as in LIBSVM."""
+        votes = np.zeros((len(scores), len(self.classes_)), dtype=np.int64)
+        pairs = itertools.combinations(range(len(self.classes_)), 2)
+        for (i, j), score in zip(pairs, scores.T, strict=True):
+            votes[:, i] += score > 0
+            votes[:, j] += score <= 0
+        return votes
+
+
+@documented
+class SVC(_SupportVectorClassifier):
+    r"""Classify with a maximal margin.
 
     A drop-in for :class:`sklearn.svm.SVC` that proves how good its answer is.
 
@@ -35,72 +253,18 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     ----------
     C : float, default=1.0
         Price of slack; infinity is the hard margin.
-    kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
-        A name, a kernel of :mod:`maxmargin.kernels`, or a function ``f(X, Z)`` that returns a
-        matrix.
-    degree : int, default=3
-        Of the "poly" kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of "rbf", "poly" and "sigmoid"; "scale" is 1 / (n_features * X.var()), weighted by
-        ``sample_weight``.
-    coef0 : float, default=0.0
-        Of "poly" and "sigmoid".
-    shrinking : bool, default=True
-        Whether settled variables are set aside.
-    probability : bool, default=False
-        Only False for now; use :class:`sklearn.calibration.CalibratedClassifierCV`.
-    tol : float, default=1e-3
-        KKT violation at which to stop: LIBSVM's quantity.
-    cache_size : float or None, default=None
-        MB of Gram rows to keep. None (scikit-learn: 200) is a quarter of the free memory, at least
-        200: what is not needed is not touched.
-    class_weight : dict, "balanced" or None, default=None
-        Multiplies C per class.
-    verbose : bool or int, default=False
-        Show a progress bar on stderr whose quantity is the gap.
-    max_iter : int, default=-1
-        Limit of iterations; -1 for none.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        Without effect for two classes.
-    break_ties : bool, default=False
-        Without effect for two classes.
-    random_state : int, RandomState instance or None, default=None
-        Ignored: the solver is exact and deterministic.
-    gap_tol : float or None, default=None
-        Relative duality gap to reach besides ``tol``.
-    max_time : float or None, default=None
-        Limit of seconds.
-    n_threads : int or None, default=None
-        None: all CPUs of the affinity mask and cgroup, ``OMP_NUM_THREADS`` if set, 1 inside a
-        joblib worker. The model is bitwise the same for any number.
-    record_every : int or None, default=None
-        Record a certified row of ``history_`` every so many iterations.
+    <kernel>
+    <of_classes>
+    <solver>
+    multi_class : {"ovo", "ovr", "crammer_singer"}, default="ovo"
+        For more than two classes: a machine for each pair, which vote (scikit-learn's way); a
+        machine for each class against the rest; or the single machine of Crammer & Singer (2001),
+        without bias. The last two have ``dual_coef_`` of shape (n_classes, n_SV).
 
     Attributes
     ----------
-    certificate_ : Certificate
-        Primal, dual, gap and KKT violation, recomputed in float64 from the data.
-    history_ : Table
-        iteration, seconds, primal, dual, gap, kkt_violation, n_support.
-    classes_ : ndarray of shape (2,)
-    class_weight_ : ndarray of shape (2,)
-    coef_ : ndarray of shape (1, n_features)
-        For the linear kernel.
-    dual_coef_ : {ndarray, sparse array} of shape (1, n_SV)
-        y_i α_i of the support vectors, positive for ``classes_[1]``.
-    fit_status_ : int
-        0 if the tolerances were reached, else 1.
-    intercept_ : ndarray of shape (1,)
-    kernel_ : Kernel
-        The kernel with all parameters numbers.
-    n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-    n_iter_ : ndarray of shape (1,)
-    n_support_ : ndarray of shape (2,)
-    support_ : ndarray of shape (n_SV,)
-        Rows of the support vectors, by class.
-    support_vectors_ : {ndarray, sparse array} of shape (n_SV, n_features)
-    shape_fit_ : tuple of int
+    <fitted_classes>
+    <fitted>
 
     Notes
     -----
@@ -109,8 +273,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     .. math:: \min_{w, b, \xi} \tfrac12 \|w\|^2 + \sum_i C_i \xi_i \quad\text{s.t.}\quad
               y_i (w \cdot \phi(x_i) + b) \ge 1 - \xi_i,\ \xi_i \ge 0
 
-    On Ctrl-C the best model so far is stored with its certificate, and KeyboardInterrupt goes on,
-    so that a surrounding search stops too.
+    Growing data, where a library with ``partial_fit`` would be used: keep the rows so far in
+    place, append the new ones, and fit again with ``warm_start=True``.
 
     Examples
     --------
@@ -124,13 +288,9 @@ class SVC(ClassifierMixin, SupportVectorMachine):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SupportVectorMachine._parameter_constraints,
+        **_SupportVectorClassifier._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="right")],
-        "probability": ["boolean"],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
-        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
-        "break_ties": ["boolean"],
-        "random_state": ["random_state"],
+        "multi_class": [StrOptions({"ovo", "ovr", "crammer_singer"})],
     }
 
     def __init__(
@@ -142,7 +302,7 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         gamma: float | str = "scale",
         coef0: float = 0.0,
         shrinking: bool = True,
-        probability: bool = False,
+        probability: bool | str = False,
         tol: float = 1e-3,
         cache_size: float | None = None,
         class_weight: Any = None,
@@ -155,6 +315,8 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         max_time: float | None = None,
         n_threads: int | None = None,
         record_every: int | None = None,
+        warm_start: bool = False,
+        multi_class: str = "ovo",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -175,208 +337,181 @@ class SVC(ClassifierMixin, SupportVectorMachine):
         self.max_time = max_time
         self.n_threads = n_threads
         self.record_every = record_every
+        self.warm_start = warm_start
+        self.multi_class = multi_class
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags
+    def _problem(self, gram: Gram, signs: Floats, weight: Floats | None) -> Problem:
+        if np.isinf(self.C):
+            return hard_margin(gram, signs)
+        return soft_margin(gram, signs, C=self.C, sample_weight=weight)
 
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> SVC:
-        """Fit the machine to training data.
+    def _cut(self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None) -> list[Part]:
+        if self.multi_class != "crammer_singer":
+            return super()._cut(gram, kept, codes, weight)
+        make = partial(problems.crammer_singer, gram, codes, C=self.C, sample_weight=weight)
+        return [Part(kept, make)]
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            The symmetric matrix of shape (n_samples, n_samples) for ``kernel="precomputed"``.
-        y : array-like of shape (n_samples,)
-            Two classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Multiplies C per row; a weight of 2 is the same as the row twice. Rows of weight 0 or
-            less are left out.
+    def _piece(self, part: Part, solution: Solution) -> Piece:
+        piece = super()._piece(part, solution)
+        return piece if piece.found else Piece(part.rows, piece.coef, {"b": 0.0}, solution)
 
-        Returns
-        -------
-        SVC
-            Itself.
-        """
-        if self.probability:
-            raise ValueError(
-                "probability=True is not available yet; wrap the SVC in "
-                "sklearn.calibration.CalibratedClassifierCV instead."
-            )
-        X, y = self._validate_fit(X, y)
-        problem, kept = self._problem(X, y, sample_weight)
-        solution, interrupted = self._solve(problem, X, y)
-        self._store(solution, kept, X)
-        if interrupted:
-            raise KeyboardInterrupt(
-                f"fit stopped at relative gap {self.certificate_.relative_gap:.1e}; "
-                "the estimator keeps the model so far."
-            )
-        return self
+    def _multipliers(self, problem: Problem, k: int) -> Floats:
+        return np.zeros(0) if problem.block is not None else super()._multipliers(problem, k)
 
-    def _problem(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> tuple[Problem, Any]:
-        """Labels to ±1, weights to per-sample C, rows without weight left out."""
-        labels = column_or_1d(y, warn=True)
-        kind = type_of_target(labels, input_name="y", raise_unknown=True)
-        if kind != "binary":
-            check_classification_targets(labels)
-            raise ValueError(
-                f"Only binary classification is supported. The type of the target is {kind}. "
-                "For more classes wrap it: sklearn.multiclass.OneVsOneClassifier(SVC())."
-            )
-        weight = _weights(sample_weight, X)
-        kept = np.arange(len(labels)) if weight is None else np.flatnonzero(weight > 0)
-        whole = len(kept) == len(labels)
-        if weight is not None and not whole:
-            X, labels, weight = _take(X, kept, self._mode()), labels[kept], weight[kept]
-        self.classes_ = _two_classes(labels, whole)
-        self.class_weight_ = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=labels, sample_weight=weight
+    def _scores(self, X: Any) -> Floats:
+        scores = super()._scores(X)
+        if self.multi_class == "crammer_singer" and len(self.classes_) == 2:
+            return scores[:, 1:] - scores[:, :1]
+        return scores
+
+
+@documented
+class NuSVC(_SupportVectorClassifier):
+    r"""Classify with at most a fraction ν of margin failures, and at least that of support vectors.
+
+    A drop-in for :class:`sklearn.svm.NuSVC` that proves how good its answer is, honours
+    ``class_weight`` and names the largest feasible ν.
+
+    Parameters
+    ----------
+    nu : float in (0, 1], default=0.5
+        At most 2 min(weight of one class, of the other) / (their sum), for each pair of classes.
+    <kernel>
+    <of_classes>
+    <solver>
+    multi_class : {"ovo", "ovr"}, default="ovo"
+        For more than two classes: a machine for each pair, which vote (scikit-learn's way), or one
+        for each class against the rest.
+
+    Attributes
+    ----------
+    <fitted_classes>
+    <fitted>
+
+    Notes
+    -----
+    N4's (SVM_s2') with K_m = ν Σw, K_s = 1; ``dual_coef_`` and ``intercept_`` are divided by η, so
+    that the margins lie at ±1, as in scikit-learn. If the reduced convex hulls of two classes meet,
+    w = 0 and η = 0 is optimal and nothing can be divided: an error for two classes; with more, a
+    warning, and that pair decides nothing.
+
+    .. math:: \min \tfrac12 \|w\|^2 - \nu \textstyle\sum_i w_i \eta + \sum_i w_i \xi_i
+              \quad\text{s.t.}\quad
+              y_i (w \cdot \phi(x_i) + b) \ge \eta - \xi_i,\ \xi_i \ge 0,\ \eta \ge 0
+
+    Examples
+    --------
+    >>> from maxmargin import NuSVC
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> clf = NuSVC(nu=0.1).fit(X, y)
+    >>> clf.certificate_.status == "optimal", clf.score(X, y) > 0.95
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **_SupportVectorClassifier._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool | str = False,
+        tol: float = 1e-3,
+        cache_size: float | None = None,
+        class_weight: Any = None,
+        verbose: bool | int = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        gap_tol: float | None = None,
+        max_time: float | None = None,
+        n_threads: int | None = None,
+        record_every: int | None = None,
+        warm_start: bool = False,
+        multi_class: str = "ovo",
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.gap_tol = gap_tol
+        self.max_time = max_time
+        self.n_threads = n_threads
+        self.record_every = record_every
+        self.warm_start = warm_start
+        self.multi_class = multi_class
+
+    def _problem(self, gram: Gram, signs: Floats, weight: Floats | None) -> Problem:
+        return nu_svc(gram, signs, nu=self.nu, sample_weight=weight)
+
+    def _refuse_one_class(self, classes: NDArray[Any], *, whole: bool) -> None:
+        try:
+            super()._refuse_one_class(classes, whole=whole)
+        except ValueError as error:
+            raise ValueError(f"{error} The specified nu is infeasible.") from None
+
+    def _check_classes(self, codes: Ints, weight: Floats | None) -> None:
+        totals = np.bincount(codes, weights=weight, minlength=len(self.classes_))
+        kind, names = "samples" if weight is None else "weight", [f"class {c}" for c in self.classes_]
+        sides = [(i, totals[j], names[j]) for i, j in itertools.combinations(range(len(names)), 2)]
+        if self.multi_class == "ovr" and len(names) > 2:
+            sides = [(i, totals.sum() - totals[i], "the rest") for i in range(len(names))]
+        for i, other, name in sides:
+            most = largest_nu(float(totals[i]), float(other))
+            if self.nu > most * (1 + ROUNDING):
+                raise ValueError(
+                    f"specified nu is infeasible: nu={self.nu:g}, but with {totals[i]:g} {kind} of "
+                    f"{names[i]} and {other:g} of {name} nu must be at most {round_down(most)} "
+                    "(N4, existence condition)."
+                )
+
+    def _piece(self, part: Part, solution: Solution) -> Piece:
+        problem, certificate = solution.problem, solution.certificate
+        beta, primal = solution.beta, certificate.primal
+        if not part.name or problem.has_margin(beta, primal):
+            coef, b = problem.unit_margin(beta, certificate.lam, primal)
+            found = {**solution.parameters, "b": b}
+            return Piece(part.rows, problem.by_row(coef)[:, None], found, solution)
+        warnings.warn(
+            f"nu={self.nu:g} is too small for the classes {part.name}: their reduced convex hulls "
+            "meet (N4), so there is no margin between them; their machine decides nothing. "
+            "Raise nu.",
+            stacklevel=8,
         )
-        side = (labels == self.classes_[1]).astype(np.int64)
-        C = self.C * self.class_weight_[side] * (1.0 if weight is None else weight)
-        gram, signs = self._gram(X, weight), np.where(side, 1.0, -1.0)
-        hard = np.isinf(self.C)
-        return hard_margin(gram, signs) if hard else soft_margin(gram, signs, C=C), kept
+        nothing = np.zeros((len(part.rows), 1))
+        return Piece(part.rows, nothing, {"b": 0.0, "eta": 0.0}, solution)
 
-    def _store(self, solution: Solution, kept: Any, X: Any) -> None:
-        problem, beta = solution.problem, solution.problem.by_row(solution.beta)
-        y, support = np.asarray(problem.y), np.flatnonzero(beta)
-        support = support[np.argsort(y[support], kind="stable")]  # by class
-        coef = beta[support][None, :]
-        mode = self._mode()
-        self.kernel_ = problem.gram.kernel
-        self.support_ = kept[support].astype(np.int32)
-        self.n_support_ = np.array([(y[support] == c).sum() for c in (-1, 1)], dtype=np.int32)
-        self.dual_coef_ = type(X)(coef) if sp.issparse(X) else coef
-        self.support_vectors_ = X[self.support_] if mode == "compiled" else np.empty((0, 0))
-        if mode == "function":
-            self._X_fit = X
-        elif mode == "compiled":
-            self._basis()  # packed now, so that predicting changes nothing
-        self.intercept_ = np.array([solution.b])
-        self.shape_fit_ = X.shape if hasattr(X, "shape") else (len(X),)
-        self.n_iter_ = np.array([solution.n_iter], dtype=np.int32)
-        self._store_solution(solution)
+    def _variables(self, problem: Problem, coef: Floats) -> Floats:
+        return problem.lift(coef * _eta(problem, coef))
 
-    def decision_function(self, X: Any) -> Floats:
-        """Evaluate the decision function, positive for ``classes_[1]``.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Of shape (n_samples, n_samples_fit) for ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        X = self._validate_predict(X)
-        sums: Floats = self._kernel_sums(X, self._dense_coef().T)[:, 0] + self.intercept_[0]
-        return sums
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict class labels.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Of shape (n_samples, n_samples_fit) for ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        return np.asarray(self.classes_[(self.decision_function(X) > 0).astype(np.intp)])
-
-    def certify(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Certificate:
-        """Prove the fitted model again from its training data.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As given to ``fit``.
-
-        Returns
-        -------
-        Certificate
-            Its status is None if the model does not keep what ``tol`` and ``gap_tol`` promise.
-        """
-        problem, beta = self._fitted_point(X, y, sample_weight)
-        return certify(problem, beta, tol=self.tol, gap_tol=self.gap_tol)
-
-    def ledger(
-        self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, as_frame: bool = False
-    ) -> Ledger | Any:
-        """Tabulate what the model says about every training point.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As given to ``fit``.
-        as_frame : bool, default=False
-            Return a pandas DataFrame.
-
-        Returns
-        -------
-        Ledger or DataFrame
-            See :func:`maxmargin.ledger.ledger`; one row per row of positive weight.
-        """
-        problem, beta = self._fitted_point(X, y, sample_weight)
-        table = ledger(problem, beta, certify(problem, beta, tol=self.tol), tau=min(self.tol, 0.5))
-        return table.as_frame() if as_frame else table
-
-    def _fitted_point(self, X: Any, y: Any, sample_weight: Any) -> tuple[Problem, Floats]:
-        """The training problem and the β of this model in it."""
-        check_is_fitted(self)
-        clone = type(self)(**self.get_params(deep=False))
-        X, y = clone._validate_fit(X, y)
-        if (X.shape if hasattr(X, "shape") else (len(X),)) != self.shape_fit_:
-            raise ValueError(f"pass the training data: X had shape {self.shape_fit_} at fit.")
-        if self._mode() == "compiled" and abs(X[self.support_] - self.support_vectors_).max() > 0:
-            raise ValueError("pass the training data: X differs from it at the support vectors.")
-        problem, kept = clone._problem(X, y, sample_weight)
-        beta = np.zeros(self.shape_fit_[0])
-        beta[self.support_] = coef = self._dense_coef()[0]
-        signs, limit = np.zeros((2, len(beta)))
-        signs[kept], limit[kept] = np.asarray(problem.y), problem.C
-        same = np.array_equal(clone.classes_, self.classes_)
-        if not same or (coef * signs[self.support_] <= 0).any():
-            raise ValueError("pass the training data: y or sample_weight differs from that of fit.")
-        if (np.abs(coef) > limit[self.support_] * (1 + 1e-9)).any():
-            raise ValueError("pass the training data: C or sample_weight differs from that of fit.")
-        return problem, beta[kept]
+    def _multipliers(self, problem: Problem, k: int) -> Floats:
+        b, columns = float(self.intercept_[k]), self._columns()
+        if not columns[:, k].any():
+            return np.zeros(2)  # no margin
+        return _eta(problem, columns[:, k]) * np.array([b - 1.0, b + 1.0])
 
 
-def _weights(sample_weight: ArrayLike | None, X: Any) -> Floats | None:
-    if sample_weight is None:
-        return None
-    weight: Floats = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, allow_all_zero_weights=True
-    )
-    if not (weight > 0).any():
-        raise ValueError("Invalid input - all samples have zero or negative weights.")
-    return weight
-
-
-def _two_classes(labels: NDArray[Any], whole: bool) -> NDArray[Any]:
-    classes = np.unique(labels)
-    if len(classes) < 2 and not whole:
-        raise ValueError(
-            "Invalid input - all samples with positive weights belong to the same class."
-        )
-    if len(classes) < 2:
-        raise ValueError(
-            f"The number of classes has to be greater than one; got {len(classes)} class"
-        )
-    return classes
-
-
-def _take(X: Any, rows: NDArray[np.int64], mode: str) -> Any:
-    if mode == "precomputed":
-        return X[np.ix_(rows, rows)]
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
+def _eta(problem: Problem, coef: Floats) -> float:
+    """The margin by which a ν-classifier was divided: Σα = ν Σw again."""
+    total = float(np.abs(coef).sum())
+    return float(np.abs(problem.m).sum()) / total if total > 0 else 1.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 
 from maxmargin.problems import Problem
 from maxmargin.threads import one_blas_thread
@@ -17,9 +17,12 @@ Floats = NDArray[np.float64]
 
 _LARGEST = 2048  # free variables: one factorisation stays near a tenth of a second
 _ROUNDS = 20
+_FLAT = 1e-11  # eigenvalues below this share of max K_ii are rounding
 
 
-def minimise_on_face(problem: Problem, beta: Floats) -> Floats | None:
+def minimise_on_face(
+    problem: Problem, beta: Floats, *, shortest: bool = False
+) -> Floats | None:
     r"""Lower the objective over the free variables of β, as far as they stay within bounds.
 
     Parameters
@@ -27,6 +30,9 @@ def minimise_on_face(problem: Problem, beta: Floats) -> Floats | None:
     problem : Problem
     beta : ndarray of shape (n_variables,)
         A feasible point.
+    shortest : bool, default=False
+        Where K is singular on the free variables, take the shortest direction, so that rounding
+        does not choose among the minima; otherwise the one that also falls along what is flat.
 
     Returns
     -------
@@ -57,6 +63,7 @@ def minimise_on_face(problem: Problem, beta: Floats) -> Floats | None:
         problem.l[free],
         problem.u[free],
         problem.group[free],
+        shortest,
     )
     found = np.array(beta)
     with one_blas_thread():  # whatever the number of threads, the same bits
@@ -82,12 +89,13 @@ class _Face:
     l: Floats  # noqa: E741
     u: Floats
     group: NDArray[np.int64]
+    prefer_shortest: bool
     finished: bool = False  # the last step was Newton's whole one
 
     def restricted(self, point: Floats, stay: NDArray[np.bool_]) -> _Face:
         gradient = self.gradient + self.H @ (point - self.point)
         H, l, u = self.H[np.ix_(stay, stay)], self.l[stay], self.u[stay]  # noqa: E741
-        return _Face(H, gradient[stay], point[stay], l, u, self.group[stay])
+        return _Face(H, gradient[stay], point[stay], l, u, self.group[stay], self.prefer_shortest)
 
     def step(self) -> Floats | None:
         """The best point on the projected arc of Newton's direction; None if none is better."""
@@ -121,6 +129,8 @@ class _Face:
             factor = cho_factor(self.H + ridge * np.eye(len(self.H)), check_finite=False)
         except LinAlgError:
             return None
+        if self.prefer_shortest and float(factor[0].diagonal().min()) ** 2 < 100 * ridge:
+            return self.shortest()
         A = (self.group[:, None] == np.unique(self.group[self.group >= 0])).astype(np.float64)
         direction: Floats = -cho_solve(factor, self.gradient, check_finite=False)
         if A.shape[1]:
@@ -129,6 +139,18 @@ class _Face:
             direction -= A @ ((A.T @ direction) / A.sum(axis=0))  # what rounding left of A δ
         downhill = np.isfinite(direction).all() and self.gradient @ direction < 0
         return direction if downhill else None
+
+    def shortest(self) -> Floats | None:
+        """The shortest of Newton's directions, where H is singular: rounding chooses none."""
+        H, g = self.H.copy(), -self.gradient
+        for k in (self.group == group for group in np.unique(self.group[self.group >= 0])):
+            H[k] -= H[k].mean(axis=0)
+            H[:, k] -= H[:, k].mean(axis=1, keepdims=True)
+            g[k] -= g[k].mean()
+        values, vectors = eigh(0.5 * (H + H.T), check_finite=False)
+        kept = values > _FLAT * float(np.abs(self.H.diagonal()).max())
+        direction: Floats = vectors[:, kept] @ ((vectors[:, kept].T @ g) / values[kept])
+        return direction if self.gradient @ direction < 0 else None
 
     def project(self, x: Floats) -> Floats:
         """Clip x into the box, shifted per group so that the group's sum stays."""

@@ -26,6 +26,8 @@ _SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked 
 _WSS2 = "most violating, with the partner of the largest second-order gain"
 _ALONE = "largest second-order gain"
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
+_POLISHES = 3
+_FEW = 256  # free variables: a decomposition costs little
 _ENDLESS = 1e50  # as in the core
 _DRIFT = 0.9  # steps aim a little below tol, so that the fresh gradient confirms it
 # At a large C a KKT violation of tol can leave most of the gap: then steps go on, within reason.
@@ -99,6 +101,7 @@ class _State:
         self.violation = self._fresh = math.inf  # as shown, and at the last fresh gradient
         self._objective, self._stalls, self._leapt = -math.inf, 0, False
         self._best, self._least = -math.inf, math.inf  # objective and violation, so far
+        self._polished = [-1]  # after which iterations
         self._kept: Floats | None = None  # the point of the least violation
         self._before = 0  # iterations of an earlier core, in float32 rows
         endless = np.isinf(problem.l) | np.isinf(problem.u)
@@ -201,7 +204,8 @@ class _State:
         self.violation = self._fresh = violation
         self._objective = objective
         if violation <= self.tol and not self._far(beta, kbeta[p.row]):
-            self.status = Status.OPTIMAL
+            if not self._polish(beta):
+                self.status = Status.OPTIMAL
         elif self._stalls >= 2:
             self._run_out_of_digits()
 
@@ -218,12 +222,24 @@ class _State:
         self._aim = max(self._fresh * min(0.5, 0.5 * _GAP / relative), _FURTHEST * self.tol)
         return True
 
-    def _leap(self) -> None:
+    def _polish(self, beta: Floats) -> bool:
+        """Finish a small problem with Newton's method: the same digits whatever the path was."""
+        p = self.problem
+        free = int(np.count_nonzero((p.l < beta) & (beta < p.u)))
+        again = self.iteration == self._polished[-1] or len(self._polished) > _POLISHES
+        if again or p.gram.n > _SMALL or not 2 <= free <= _FEW:
+            return False
+        self._polished.append(self.iteration)
+        return self._leap(shortest=True)
+
+    def _leap(self, *, shortest: bool = False) -> bool:
         """Pairs creep where C is large and the free variables have settled: minimise over those."""
-        beta = minimise_on_face(self.problem, self.core.beta)
-        if beta is not None:
-            self.core.assign(beta)
-            self._refresh()
+        beta = minimise_on_face(self.problem, self.core.beta, shortest=shortest)
+        if beta is None:
+            return False
+        self.core.assign(beta)
+        self._refresh()
+        return True
 
     def _run_out_of_digits(self) -> None:
         """Pairs lower the objective no more: try Newton once, then float64 rows, then give up."""

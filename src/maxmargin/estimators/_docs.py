@@ -1,0 +1,117 @@
+"""What the documentation of every support vector machine says alike, written once."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+__all__ = ["documented"]
+
+T = TypeVar("T", bound=type)
+
+_KERNEL = """\
+kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
+        A name, a kernel of :mod:`maxmargin.kernels`, or a function ``f(X, Z)`` that returns a
+        matrix.
+    degree : int, default=3
+        Of the "poly" kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf", "poly" and "sigmoid"; "scale" is 1 / (n_features * X.var()), weighted by
+        ``sample_weight``.
+    coef0 : float, default=0.0
+        Of "poly" and "sigmoid"."""
+
+_SOLVER = """\
+tol : float, default=1e-3
+        KKT violation at which to stop: LIBSVM's quantity.
+    shrinking : bool, default=True
+        Whether settled variables are set aside.
+    cache_size : float or None, default=None
+        MB of Gram rows to keep. None (scikit-learn: 200) is a quarter of the free memory, at least
+        200: what is not needed is not touched.
+    verbose : bool or int, default=False
+        Show a progress bar on stderr whose quantity is the gap.
+    max_iter : int, default=-1
+        Limit of iterations, for each problem solved; -1 for none.
+    gap_tol : float or None, default=None
+        Relative duality gap to reach besides ``tol``.
+    max_time : float or None, default=None
+        Limit of seconds for the whole fit.
+    n_threads : int or None, default=None
+        None: all CPUs of the affinity mask and cgroup, ``OMP_NUM_THREADS`` if set, 1 inside a
+        joblib worker. The model is bitwise the same for any number.
+    record_every : int or None, default=None
+        Record a certified row of ``history_`` every so many iterations.
+    warm_start : bool, default=False
+        Start from the coefficients of the last fit where they still apply: to the first rows of X
+        if those hold the last support vectors (``n_reused_`` says how many). More rows, another C,
+        ν or kernel only mean another starting point: the certificate decides when it is done."""
+
+_CLASSES = """\
+probability : bool, default=False
+        Only False for now; use :class:`sklearn.calibration.CalibratedClassifierCV`.
+    class_weight : dict, "balanced" or None, default=None
+        Multiplies the sample weights per class; without influence on ``gamma="scale"``.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        For more than two classes one value per class, or one per pair of classes.
+    break_ties : bool, default=False
+        Whether ``predict`` follows the decision values of "ovr" in place of the votes.
+    random_state : int, RandomState instance or None, default=None
+        Ignored: the solver is exact and deterministic."""
+
+_FITTED = """\
+certificate_ : Certificate
+        Primal, dual, gap and KKT violation, recomputed in float64 from the data; sums (the largest
+        violation) where several problems were solved.
+    certificates_ : list of Certificate
+        One for each problem.
+    history_ : Table
+        iteration, seconds, primal, dual, gap, kkt_violation, n_support; where several problems
+        were solved, with their number as ``problem``.
+    coef_ : ndarray of shape (n_problems, n_features)
+        For the linear kernel.
+    fit_status_ : int
+        0 if the tolerances were reached, else 1.
+    kernel_ : Kernel
+        The kernel with all parameters numbers.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+    n_reused_ : int
+        Support vectors of the last fit that this one started from.
+    support_ : ndarray of shape (n_SV,)
+        Rows of the support vectors.
+    support_vectors_ : {ndarray, sparse array} of shape (n_SV, n_features)
+    shape_fit_ : tuple of int"""
+
+_FITTED_CLASSES = """\
+classes_ : ndarray of shape (n_classes,)
+    class_weight_ : ndarray of shape (n_classes,)
+    dual_coef_ : {ndarray, sparse array} of shape (n_classes - 1, n_SV)
+        y_i α_i of the support vectors, in scikit-learn's layout; positive for ``classes_[1]`` if
+        there are two classes.
+    intercept_ : ndarray of shape (n_problems,)
+    n_iter_ : ndarray of shape (n_problems,)
+    n_support_ : ndarray of shape (n_classes,)
+        Support vectors of each class; ``support_`` is in this order."""
+
+_FITTED_ONE = """\
+dual_coef_ : {ndarray, sparse array} of shape (1, n_SV)
+    intercept_ : ndarray of shape (1,)
+    n_iter_ : int
+    n_support_ : ndarray of shape (1,)"""
+
+
+_PARTS = {
+    "<kernel>": _KERNEL,
+    "<solver>": _SOLVER,
+    "<of_classes>": _CLASSES,
+    "<fitted>": _FITTED,
+    "<fitted_classes>": _FITTED_CLASSES,
+    "<fitted_one>": _FITTED_ONE,
+}
+
+
+def documented(cls: T) -> T:
+    """Fill the shared parts into a class's docstring."""
+    for name, text in _PARTS.items():
+        cls.__doc__ = (cls.__doc__ or "").replace(name, text)
+    return cls
