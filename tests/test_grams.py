@@ -322,10 +322,10 @@ def test_precomputed_and_callable():
 
 def test_rounding_in_a_precomputed_matrix_is_averaged():
     K = X @ X.T
-    K[1, 2] += 1e-12
+    K[1, 2] += 1e-15
     gram = kernels.Precomputed().gram(K)
     assert (gram.matrix == gram.matrix.T).all()
-    np.testing.assert_allclose(gram.matrix, K, atol=1e-12)
+    np.testing.assert_allclose(gram.matrix, K, rtol=0, atol=1e-15)
     exact = (K + K.T) / 2
     assert kernels.Precomputed().gram(exact).matrix is exact  # not copied
 
@@ -343,6 +343,55 @@ def test_convexity_is_known_or_tested():
     assert kernels.Precomputed().gram(-np.eye(4)).convex is False
     assert kernels.Sigmoid(1.0, coef0=-1.0).gram(RNG.normal(size=(40, 2))).convex is False
     assert kernels.Precomputed().gram((X @ X.T).astype(np.float32)).convex is True
+
+
+def rotated(eigenvalues, dtype):
+    n = len(eigenvalues)
+    Q, _ = np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))
+    K = (Q * eigenvalues) @ Q.T
+    return ((K + K.T) / 2).astype(dtype)
+
+
+def test_a_small_negative_eigenvalue_is_seen():
+    eigenvalues = np.linspace(0.0, 1.0, 500)
+    assert kernels.Precomputed().gram(rotated(eigenvalues, np.float32)).convex is True
+    eigenvalues[0] = -4e-4
+    assert kernels.Precomputed().gram(rotated(eigenvalues, np.float32)).convex is False
+    eigenvalues[0] = -1e-12
+    assert kernels.Precomputed().gram(rotated(eigenvalues, np.float64)).convex is False
+
+
+def test_large_entries_hide_no_indefinite_block():
+    K = np.zeros((4, 4))
+    K[[0, 1], [0, 1]], K[[2, 3], [3, 2]] = 1e15, 1.0
+    assert kernels.Precomputed().gram(K).convex is False
+    K[[2, 3], [2, 3]] = 0.5
+    assert kernels.Precomputed().gram(K).convex is False
+    K[[2, 3], [2, 3]] = 1.0
+    assert kernels.Precomputed().gram(K).convex is True
+    assert kernels.Precomputed().gram(np.diag([1.0, 0.0])).convex is True
+    assert kernels.Precomputed().gram(np.zeros((2, 2))).convex is True
+    assert kernels.Precomputed().gram([[1e-320, 1.0], [1.0, 1.0]]).convex is False
+
+
+@pytest.mark.parametrize("rank", [1, 3, 50, 400])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_gram_matrix_of_any_rank_is_convex(rank, dtype):
+    rows = np.random.default_rng(rank).normal(size=(300, rank)) * np.geomspace(1e-3, 1e3, rank)
+    for shift in (0.0, 100.0):
+        A = (rows + shift).astype(dtype)
+        assert kernels.Precomputed().gram(A @ A.T).convex is True
+        assert kernels.Callable(lambda A, B: A @ B.T).gram(A).convex is True
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_only_rounding_may_be_asymmetric(dtype):
+    K = np.eye(500, dtype=dtype)
+    K[1, 2] += 8 * np.finfo(dtype).eps
+    assert kernels.Precomputed().gram(K).convex is True
+    K[1, 2] = 100 * np.finfo(dtype).eps
+    with pytest.raises(ValueError, match=r"symmetric; entries \(1, 2\)"):
+        kernels.Precomputed().gram(K)
 
 
 BAD = [

@@ -33,7 +33,7 @@ Indices = NDArray[np.int64]
 _PACKED_BYTES = 1 << 24  # for packed rows in a product with the Gram, or a quarter of X
 _CHUNK_WORK = 1 << 30  # multiplications between two moments at which Python can answer Ctrl-C
 _MOST_COLUMNS = 2**31 - 1  # of sparse data: the core keeps column numbers in 32 bits
-_LARGEST = float(np.finfo(np.float64).max)
+_LARGEST, _EPS = float(np.finfo(np.float64).max), float(np.finfo(np.float64).eps)
 _CHOLESKY_LIMIT = 2048  # up to here an unknown matrix is tested for being positive semi-definite
 
 
@@ -181,9 +181,11 @@ def _symmetric(K: NDArray[Any]) -> NDArray[Any]:
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         shape = "x".join(map(str, K.shape))
         raise ValueError(f"Precomputed matrix must be a square matrix. Input is a {shape} matrix.")
-    if not np.isfinite(K).all():
+    low, high = _range(K)
+    if not math.isfinite(low + high):
         raise ValueError("The Gram matrix has NaN or infinite entries.")
-    slack = math.sqrt(np.finfo(K.dtype).eps) * float(np.abs(K).max(initial=0.0))
+    # Pairwise functions leave a few ulps; products of n terms, as in H K H, some sqrt(n) / 3.
+    slack = (16 + math.sqrt(len(K))) * float(np.finfo(K.dtype).eps) * max(-low, high)
     worst = 0.0
     for start in range(0, len(K), 1024):  # blocks: a transposed copy of all of K is not needed
         block = np.abs(K[start : start + 1024] - K[:, start : start + 1024].T)
@@ -195,7 +197,11 @@ def _symmetric(K: NDArray[Any]) -> NDArray[Any]:
                 f"The Gram matrix must be symmetric; entries ({i}, {j}) and ({j}, {i}) are "
                 f"{K[i, j]} and {K[j, i]}. Use (K + K.T) / 2 if that is what you mean."
             )
-    return (K + K.T) / 2 if worst > 0 else K  # pairwise functions leave rounding there
+    if worst == 0:
+        return K
+    half: NDArray[Any] = K + K.T
+    half /= 2
+    return half
 
 
 def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Vector:
@@ -238,11 +244,15 @@ def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = N
         return basis.matrix(as_rows(X), 0, X.shape[0], threads)
 
 
-def _in_python(kernel: Kernel, X: Any, Z: Any) -> Vector:
-    """Evaluate a Python function, or a composition that holds one: only that part is not C++."""
+def _in_python(kernel: Kernel, X: Any, Z: Any) -> NDArray[Any]:
+    """Evaluate a Python function, or a composition that holds one: only that part is not C++.
+
+    A function's float32 stays float32, because that says how precise its numbers are.
+    """
     if isinstance(kernel, Callable):
         K = kernel.function(X, Z, **kernel.kw)
-        K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=np.float64)
+        K = np.asarray(K.toarray() if sparse.issparse(K) else K)
+        K = K if K.dtype == np.float32 else K.astype(np.float64, copy=False)
         shape = tuple(A.shape[0] if hasattr(A, "shape") else len(A) for A in (X, Z))
         if K.shape != shape:
             raise ValueError(
@@ -373,15 +383,9 @@ class Gram:
             return self.kernel.mercer
         if self.n > _CHOLESKY_LIMIT:
             return None
-        K = self.rows(np.arange(self.n))
-        K = (K + K.T) / 2
-        eps = np.finfo(np.float64 if self.matrix is None else self.matrix.dtype).eps
-        K.flat[:: self.n + 1] += 10 * self.n * eps * max(np.abs(self.diag).max(), 1e-300)
-        try:
-            np.linalg.cholesky(K)
-        except np.linalg.LinAlgError:
-            return False
-        return True
+        coarse = self.matrix is not None and self.matrix.dtype == np.float32
+        eps = np.finfo(np.float32 if coarse else np.float64).eps
+        return _is_semidefinite(self.rows(np.arange(self.n)), float(eps))
 
     def tile(self, I: ArrayLike, J: ArrayLike) -> Vector:  # noqa: E741  (the set of rows i)
         """Return ``K[I][:, J]`` in float64."""
@@ -436,6 +440,33 @@ class Gram:
         return np.concatenate(
             [self.matrix[a : a + 1024][:, columns].astype(np.float64) @ coef for a in blocks]
         )
+
+
+def _is_semidefinite(K: Vector, eps: float) -> bool:
+    """Test a symmetric matrix whose entries are rounded to a relative eps."""
+    diagonal = np.diag(K)
+    kept = diagonal > 0
+    if (diagonal < 0).any() or K[~kept].any():  # a zero on the diagonal needs a row of zeros
+        return False
+    if not kept.any():
+        return True
+    # To unit diagonal: large entries elsewhere must not hide a small indefinite block.
+    scale = 1.0 / np.sqrt(diagonal[kept])
+    S = K[np.ix_(kept, kept)]
+    with np.errstate(over="ignore"):
+        S *= scale
+        S *= scale[:, None]
+        norm = float(np.linalg.norm(S))
+    if not math.isfinite(norm):
+        return False
+    # Rounding moves no eigenvalue by more than eps/2 ‖|S|‖ <= eps/2 ‖S‖_F, a sum of products by
+    # about twice that; the factorisation itself adds a little, in float64.
+    S.flat[:: len(S) + 1] += (eps + 4 * _EPS) * norm
+    try:
+        np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _indices(values: ArrayLike, n: int) -> Indices:
