@@ -1,5 +1,6 @@
 """Rows, Gram entries and products: against NumPy, in every storage, without needless copies."""
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -455,3 +456,17 @@ def test_core_refuses_what_would_read_beyond_memory():
 
 def test_default_cache_is_at_least_sklearns():
     assert default_cache_size() >= 200
+
+
+def cache_in_a_worker(_):
+    return default_cache_size()
+
+
+def test_workers_share_the_default_cache(monkeypatch):
+    monkeypatch.setattr("maxmargin.grams._available_bytes", lambda: 1 << 40)
+    monkeypatch.setattr("maxmargin.grams.cpu_count", lambda: 4)
+    assert default_cache_size() == 1 << 18
+    parallel = joblib.Parallel(n_jobs=2, backend="threading")
+    assert parallel(joblib.delayed(cache_in_a_worker)(k) for k in range(2)) == [1 << 16] * 2
+    monkeypatch.setattr("maxmargin.grams.cpu_count", lambda: 10**6)
+    assert parallel(joblib.delayed(cache_in_a_worker)(k) for k in range(2)) == [200] * 2

@@ -23,7 +23,7 @@ from maxmargin.kernels import (
     Laplacian,
     Precomputed,
 )
-from maxmargin.threads import one_blas_thread, thread_count
+from maxmargin.threads import cpu_count, in_worker, one_blas_thread, thread_count
 
 __all__ = ["Gram", "as_rows", "check_data", "default_cache_size", "evaluate", "expand"]
 
@@ -41,14 +41,15 @@ def default_cache_size() -> int:
     """Return the default budget for cached Gram rows in MB: a quarter of the free memory.
 
     At least 200 (scikit-learn's default). Free memory is what the system calls available, bounded
-    by the limit of the cgroup.
+    by the limit of the cgroup. Inside a worker process it is shared with the others, one per CPU.
 
     Examples
     --------
     >>> default_cache_size() >= 200
     True
     """
-    return max(200, _available_bytes() // 4 >> 20)
+    sharers = cpu_count() if in_worker() else 1
+    return max(200, (_available_bytes() // 4 >> 20) // sharers)
 
 
 def _available_bytes() -> int:
