@@ -67,7 +67,7 @@ RowsHandle dense_rows(const Table<T>& x) {
 }
 
 template <class T, class I>
-RowsHandle csr_rows(const Array<T>& values, const Array<I>& indices, const Array<I>& offsets,
+RowsHandle csr_rows(const Array<T>& values, const Array<I>& indices, const Indices& offsets,
                     std::int64_t d) {
     return {mm::Csr<T, I>{values.data(), indices.data(), offsets.data(),
                           static_cast<std::int64_t>(offsets.shape(0)) - 1, d},

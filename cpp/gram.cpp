@@ -138,8 +138,8 @@ void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
 
 template <class S>
 void RowCache<S>::compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool) {
-    if (single_) return tiles(*single_, ids, out, pool);
-    if (double_) return tiles(*double_, ids, out, pool);
+    if (single_) return tiles(*single_, single_rooms_, ids, out, pool);
+    if (double_) return tiles(*double_, double_rooms_, ids, out, pool);
     std::vector<S> whole(static_cast<std::size_t>(width(source_.rows)));
     for (std::size_t r = 0; r < ids.size(); ++r) {
         scatter(source_.rows, ids[r], {}, whole.data());
@@ -149,28 +149,29 @@ void RowCache<S>::compute(std::span<const std::int64_t> ids, std::span<S* const>
 
 template <class S>
 template <class P>
-void RowCache<S>::tiles(const Basis<P>& basis, std::span<const std::int64_t> ids,
-                        std::span<S* const> out, Pool& pool) {
-    Block<P> block;
-    block.fill(source_.rows, ids, basis.centre(), basis.program().uses_distance());
-    const auto length = basis.size();
+void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
+                        std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool) {
+    if (rooms.size() < static_cast<std::size_t>(pool.threads()))
+        rooms.resize(static_cast<std::size_t>(pool.threads()));
+    auto& block = rooms[0].block;
+    basis.fill(block, source_.rows, ids);
+    const auto length = basis.size(), m = block.rows.size();
     // OpenBLAS has fast kernels for products of at most 1200 cells, so a strip is cut into such
     // tiles.
-    const auto width = std::max<std::int64_t>(64, strip / block.m);
-    const auto task = [&](std::int64_t index, int) {
-        thread_local Workspace<P> workspace;
-        thread_local std::vector<P> values;
-        values.resize(static_cast<std::size_t>(block.m * width));
+    const auto width = std::max<std::int64_t>(64, strip / m);
+    const auto task = [&](std::int64_t index, int worker) {
+        auto& room = rooms[worker];
+        room.values.resize(static_cast<std::size_t>(m * width));
         const auto end = std::min((index + 1) * strip, length);
         for (auto first = index * strip; first < end; first += width) {
             const auto count = std::min(width, end - first);
-            basis.tile(block, first, count, values.data(), workspace);
-            for (std::int64_t r = 0; r < block.m; ++r)
-                std::copy_n(values.data() + r * count, count, out[r] + first);
+            basis.tile(block, first, count, room.values.data(), room);
+            for (std::int64_t r = 0; r < m; ++r)
+                std::copy_n(room.values.data() + r * count, count, out[r] + first);
         }
     };
     const auto tasks = (length + strip - 1) / strip;
-    if (block.m * length * basis.width() >= worth_threads)
+    if (m * length * basis.width() >= worth_threads)
         pool.run(tasks, task);
     else
         for (std::int64_t index = 0; index < tasks; ++index) task(index, 0);

@@ -54,8 +54,8 @@ class RowCache {
     void unlink(std::int64_t slot);
     void compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool);
     template <class P>
-    void tiles(const Basis<P>& basis, std::span<const std::int64_t> ids, std::span<S* const> out,
-               Pool& pool);
+    void tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
+               std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool);
     void size_up();
 
     Source source_;
@@ -63,6 +63,8 @@ class RowCache {
     std::vector<std::int64_t> columns_;
     std::optional<Basis<float>> single_;
     std::optional<Basis<double>> double_;
+    std::vector<Workspace<float>> single_rooms_;  // one per thread
+    std::vector<Workspace<double>> double_rooms_;
     std::unique_ptr<S[]> store_;
     std::vector<std::int64_t> slot_;                   // per row of the Gram: its slot or -1
     std::vector<std::int64_t> owner_, older_, newer_;  // per slot; slots form a list by age

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 
 #include "simd.hpp"
 
@@ -11,8 +12,12 @@ namespace mm {
 
 namespace {
 
-Measure measure_of(Op op) {
+bool is_radial(Op op) { return op == Op::rbf || op == Op::matern; }
+
+Measure measure_of(Op op, bool by_differences) {
     switch (op) {
+        case Op::rbf:
+        case Op::matern: return by_differences ? Measure::square : Measure::dot;
         case Op::laplacian: return Measure::manhattan;
         case Op::chi2: return Measure::chi2;
         case Op::intersection: return Measure::minimum;
@@ -42,38 +47,58 @@ MM_INLINE P squared_distance(P norm_u, P norm_v, P dot) {
     return q > noise ? q : P(0);
 }
 
+// Relatively accurate everywhere: 1 - e loses all digits of a small x, so there a rational function
+// of x^2 takes over (Cephes, tanh.c; error 1e-16 up to 0.625).
 template <class P>
 MM_INLINE P hyperbolic_tangent(P x) {
-    const P e = exp_negative(-2 * (x < 0 ? -x : x));
-    const P t = (1 - e) / (1 + e);
-    return x < 0 ? -t : t;
+    const P size = x < 0 ? -x : x, z = x * x;
+    const P p = (P(-9.64399179425052238628e-1) * z - P(9.92877231001918586564e1)) * z -
+                P(1.61468768441708447952e3);
+    const P q = ((z + P(1.12811678491632931402e2)) * z + P(2.23548839060100448583e3)) * z +
+                P(4.84406305325125486048e3);
+    const P e = exp_negative(-2 * size);
+    const P large = (1 - e) / (1 + e);
+    return size < P(0.625) ? x + x * (z * (p / q)) : (x < 0 ? -large : large);
 }
 
 template <class P>
 MM_INLINE P matern(P r, int twice_nu) {  // r = distance / length_scale
     if (twice_nu == 1) return exp_negative(-r);
-    const P root = std::sqrt(static_cast<P>(twice_nu)) * r;
+    const P far = std::sqrt(static_cast<P>(twice_nu)) * r;
+    const P root = far < P(1000) ? far : P(1000);  // exp is 0 there: infinity times it is not
     const P polynomial = twice_nu == 3 ? 1 + root : 1 + root + root * root / 3;
     return polynomial * exp_negative(-root);
 }
 
-// One row of a tile: x[j] is the measure of u with v_j; nu, nv their squared norms.
+// One row of a tile of a kernel in q(j) = ||u - v_j||^2.
+template <class P, class Distance>
+MM_INLINE void radial(const Instruction& in, const Distance& q, std::int64_t count, P* out) {
+    const P a = static_cast<P>(in.a);
+    if (in.op == Op::rbf) {
+        for (std::int64_t j = 0; j < count; ++j) out[j] = exp_negative(-a * q(j));
+        return;
+    }
+    const P inverse = static_cast<P>(1 / in.b);
+    const int twice_nu = static_cast<int>(std::lround(2 * in.a));
+    for (std::int64_t j = 0; j < count; ++j) out[j] = matern(std::sqrt(q(j)) * inverse, twice_nu);
+}
+
+// One row of a tile: x[j] is the measure of u with v_j; nu, nv their squared norms, unless x is the
+// squared distance itself.
 template <class P>
 MM_INLINE void leaf(const Instruction& in, const P* x, P nu, const P* nv, std::int64_t count,
                     P* out) {
     const P a = static_cast<P>(in.a), b = static_cast<P>(in.b);
     switch (in.op) {
         case Op::rbf:
-            for (std::int64_t j = 0; j < count; ++j)
-                out[j] = exp_negative(-a * squared_distance(nu, nv[j], x[j]));
+        case Op::matern:
+            if (nv)
+                radial(
+                    in, [&](std::int64_t j) MM_LAMBDA { return squared_distance(nu, nv[j], x[j]); },
+                    count, out);
+            else
+                radial(in, [&](std::int64_t j) MM_LAMBDA { return x[j]; }, count, out);
             break;
-        case Op::matern: {
-            const P inverse = 1 / b;
-            const int twice_nu = static_cast<int>(std::lround(2 * in.a));
-            for (std::int64_t j = 0; j < count; ++j)
-                out[j] = matern(std::sqrt(squared_distance(nu, nv[j], x[j])) * inverse, twice_nu);
-            break;
-        }
         case Op::poly: {
             const int degree = static_cast<int>(in.c);
             for (std::int64_t j = 0; j < count; ++j) out[j] = power(a * x[j] + b, degree);
@@ -114,53 +139,98 @@ template <class P>
 void run_leaf(const Instruction& in, const P* x, const Block<P>& a, const P* nv, std::int64_t count,
               P* out) {
     simd([&]() MM_LAMBDA {
-        for (std::int64_t r = 0; r < a.m; ++r)
-            leaf(in, x + r * count, a.norms.empty() ? P(0) : a.norms[r], nv, count,
-                 out + r * count);
+        for (std::int64_t r = 0; r < a.rows.size(); ++r)
+            leaf(in, x + r * count, nv ? a.norms[r] : P(0), nv, count, out + r * count);
     });
+}
+
+// A bound on |dk / d||u - v||^2|. For nu = 1/2 there is none: near 0 the kernel answers to the
+// distance itself, so that rounding of its square shows up as the root, 1e-8.
+double leaf_steepness(const Instruction& in) {
+    if (in.op == Op::rbf) return in.a;
+    if (in.op != Op::matern) return 0.0;
+    return in.a < 1 ? std::numeric_limits<double>::infinity() : 5.0 / (in.b * in.b);
+}
+
+// Norms and dot products give ||u - v||^2 within 8 eps R^2 for rows no longer than R; beyond 1e-11
+// in the kernel, differences are worth their price (at most a few times a GEMM's). Rows far outside
+// the basis decide nothing: from 2 R on the distance is half their length at least, so its relative
+// error is small, and x exp(-x) is bounded. The basis alone decides, so a row is predicted alike in
+// every batch. Written so that infinity times 0 asks for differences.
+bool needs_differences(const Program& program, std::span<const double> norms) {
+    constexpr double eps = std::numeric_limits<double>::epsilon();
+    const double largest = norms.empty() ? 0.0 : *std::ranges::max_element(norms);
+    return !(8 * eps * program.steepness() * largest <= 1e-11);
+}
+
+template <class P>
+void check_finite(std::span<const P> norms) {
+    for (const P norm : norms)
+        if (!(norm <= std::numeric_limits<P>::max()))
+            throw std::invalid_argument(
+                "The kernel overflows on these data; scale the features first.");
 }
 
 }  // namespace
 
-bool Program::uses(Measure what) const {
-    return std::ranges::any_of(
-        code, [&](const auto& in) { return is_leaf(in.op) && measure_of(in.op) == what; });
+bool Program::uses_distance() const {
+    return std::ranges::any_of(code, [](const auto& in) { return is_radial(in.op); });
 }
 
-bool Program::uses_distance() const {
+bool Program::needs_nonnegative() const {
     return std::ranges::any_of(
-        code, [](const auto& in) { return in.op == Op::rbf || in.op == Op::matern; });
+        code, [](const auto& in) { return in.op == Op::chi2 || in.op == Op::intersection; });
 }
 
 bool Program::stationary() const {
     return std::ranges::all_of(code, [](const auto& in) {
-        return !is_leaf(in.op) || in.op == Op::rbf || in.op == Op::matern || in.op == Op::laplacian;
+        return !is_leaf(in.op) || is_radial(in.op) || in.op == Op::laplacian;
     });
 }
 
-template <class P>
-void Block<P>::fill(const Rows& rows, std::span<const std::int64_t> chosen,
-                    std::span<const double> centre, bool with_norms) {
-    m = static_cast<std::int64_t>(chosen.size());
-    const auto d = mm::width(rows);
-    data.resize(static_cast<std::size_t>(m * d));
-    for (std::int64_t r = 0; r < m; ++r) scatter(rows, chosen[r], centre, data.data() + r * d);
-    norms.clear();
-    if (with_norms)
-        for (const double norm : squared_norms(rows, chosen, centre))
-            norms.push_back(static_cast<P>(norm));
+double Program::steepness() const {
+    std::vector<double> stack;
+    for (const auto& in : code) {
+        if (is_leaf(in.op)) stack.push_back(leaf_steepness(in));
+        if (in.op == Op::pow) stack.back() *= in.a;
+        if (in.op == Op::add || in.op == Op::mul) {
+            const double right = stack.back();
+            stack.pop_back();
+            stack.back() += right;
+        }
+    }
+    return stack.back();
 }
 
 template <class P>
 Basis<P>::Basis(const Rows& rows, std::span<const std::int64_t> chosen,
                 std::shared_ptr<const Program> program)
-    : program_(std::move(program)),
-      centre_(program_->stationary() && !is_sparse(rows) ? mean(rows, chosen)
-                                                         : std::vector<double>{}),
-      packed_(rows, chosen, centre_) {
-    if (program_->uses_distance())
-        for (const double norm : squared_norms(rows, chosen, centre_))
-            norms_.push_back(static_cast<P>(norm));
+    : program_(std::move(program)) {
+    const bool distances = program_->uses_distance(), single = sizeof(P) == 4;
+    // Centring shortens the norms that dot products cancel against, and what float rounds. In
+    // double, differences are best taken of the data as they are.
+    if (program_->stationary() && (distances || single)) centre_ = mean(rows, chosen);
+    if (distances) {
+        const auto norms = squared_norms(rows, chosen, centre_);
+        by_differences_ = needs_differences(*program_, norms);
+        if (!by_differences_)
+            for (const double norm : norms) norms_.push_back(static_cast<P>(norm));
+        check_finite<double>(norms);
+    }
+    if (by_differences_ && !single) centre_.clear();
+    packed_.fill(rows, chosen, centre_);
+    for (const auto& in : program_->code)
+        if (is_leaf(in.op)) used_[static_cast<int>(measure_of(in.op, by_differences_))] = true;
+}
+
+template <class P>
+void Basis<P>::fill(Block<P>& block, const Rows& rows, std::span<const std::int64_t> chosen) const {
+    block.rows.fill(rows, chosen, centre_);
+    block.norms.clear();
+    if (!program_->uses_distance() || by_differences_) return;
+    for (const double norm : squared_norms(rows, chosen, centre_))
+        block.norms.push_back(static_cast<P>(norm));
+    check_finite<P>(block.norms);
 }
 
 template <class P>
@@ -174,12 +244,13 @@ void Basis<P>::keep(std::span<const std::int64_t> positions) {
 template <class P>
 void Basis<P>::tile(const Block<P>& a, std::int64_t first, std::int64_t count, P* out,
                     Workspace<P>& workspace) const {
-    const auto cells = static_cast<std::size_t>(a.m * count);
-    for (int what = 0; what < 4; ++what)
-        if (program_->uses(static_cast<Measure>(what))) {
-            auto& x = workspace.measures[what];
+    const auto cells = static_cast<std::size_t>(a.rows.size() * count);
+    for (int what = 0; what < measures; ++what)
+        if (used_[what]) {
+            auto& x = workspace.measured[what];
             if (x.size() < cells) x.resize(cells);
-            packed_.measure(static_cast<Measure>(what), a.data.data(), a.m, first, count, x.data());
+            packed_.measure(static_cast<Measure>(what), a.rows, first, count, x.data(),
+                            workspace.spare);
         }
     const P* norms = norms_.empty() ? nullptr : norms_.data() + first;
     // The first leaf is written straight into `out`; further ones need a stack above it.
@@ -201,7 +272,7 @@ void Basis<P>::tile(const Block<P>& a, std::int64_t first, std::int64_t count, P
             if (room.size() < cells) room.resize(cells);
             target = room.data();
         }
-        const auto& x = workspace.measures[static_cast<int>(measure_of(in.op))];
+        const auto& x = workspace.measured[static_cast<int>(measure_of(in.op, by_differences_))];
         run_leaf(in, x.data(), a, norms, count, target);
         stack.push_back(target);
     }
@@ -224,12 +295,11 @@ std::vector<double> diagonal(const Rows& rows, const Program& program) {
                     static_cast<std::int64_t>(below.size()));
             continue;
         }
-        if (in.op == Op::rbf || in.op == Op::matern || in.op == Op::laplacian ||
-            in.op == Op::chi2) {
+        if (is_radial(in.op) || in.op == Op::laplacian || in.op == Op::chi2) {
             stack.emplace_back(all.size(), 1.0);  // distance 0
             continue;
         }
-        auto x = self_measure(rows, all, measure_of(in.op));
+        auto x = self_measure(rows, all, measure_of(in.op, false));
         leaf<double>(in, x.data(), 0.0, nullptr, static_cast<std::int64_t>(x.size()), x.data());
         stack.push_back(std::move(x));
     }
@@ -239,13 +309,10 @@ std::vector<double> diagonal(const Rows& rows, const Program& program) {
 double squared_radius(const Rows& rows) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
     std::iota(all.begin(), all.end(), 0);
-    const auto centre = is_sparse(rows) ? std::vector<double>{} : mean(rows, all);
-    const auto norms = squared_norms(rows, all, centre);
+    const auto norms = squared_norms(rows, all, mean(rows, all));
     return norms.empty() ? 0.0 : *std::ranges::max_element(norms);
 }
 
-template struct Block<float>;
-template struct Block<double>;
 template class Basis<float>;
 template class Basis<double>;
 

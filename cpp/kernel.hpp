@@ -33,25 +33,26 @@ struct Instruction {
 struct Program {
     std::vector<Instruction> code;
 
-    bool uses(Measure what) const;
-    bool uses_distance() const;  // needs squared norms beside the dot products
-    bool stationary() const;     // a function of u - v alone: rows may be centred
+    bool uses_distance() const;      // a function of ||u - v||^2, among others
+    bool needs_nonnegative() const;  // compares histograms
+    bool stationary() const;         // a function of u - v alone: rows may be centred
+    double steepness() const;        // how much it answers to an error in ||u - v||^2
 };
 
-// Dense rows on the left of a tile: m rows of d numbers and their squared norms.
+// Rows on the left of a tile and, where the basis has them, their squared norms.
 template <class P>
 struct Block {
-    std::vector<P> data, norms;
-    std::int64_t m = 0;
-
-    void fill(const Rows& rows, std::span<const std::int64_t> chosen,
-              std::span<const double> centre, bool with_norms);
+    Packed<P> rows;
+    std::vector<P> norms;
 };
 
+// What one thread needs while it makes tiles.
 template <class P>
 struct Workspace {
-    std::vector<P> measures[4];
+    std::vector<P> measured[measures], values;
+    Spare<P> spare;
     std::vector<std::vector<P>> stack;
+    Block<P> block;
 };
 
 // The functions k(x_j, .) of chosen rows x_j, ready to be evaluated in tiles.
@@ -63,17 +64,21 @@ class Basis {
 
     std::int64_t size() const { return packed_.size(); }
     std::int64_t width() const { return packed_.width(); }
-    std::span<const double> centre() const { return centre_; }
     const Program& program() const { return *program_; }
 
     void keep(std::span<const std::int64_t> positions);
 
-    // out (m x count) = k(a_r, x_j) for j in first .. first + count.
+    // Lay out these rows as this basis compares them.
+    void fill(Block<P>& block, const Rows& rows, std::span<const std::int64_t> chosen) const;
+
+    // out (block's rows x count) = k(a_r, x_j) for j in first .. first + count.
     void tile(const Block<P>& a, std::int64_t first, std::int64_t count, P* out,
               Workspace<P>& workspace) const;
 
  private:
     std::shared_ptr<const Program> program_;
+    bool used_[measures] = {};
+    bool by_differences_ = false;  // distances are measured, not made of norms and dot products
     std::vector<double> centre_;
     Packed<P> packed_;
     std::vector<P> norms_;

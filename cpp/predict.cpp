@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
 
 #include "blas.hpp"
 #include "simd.hpp"
@@ -10,28 +11,44 @@ namespace mm {
 
 namespace {
 
-constexpr std::int64_t tile_rows = 64, tile_columns = 512;
+constexpr std::int64_t tile_columns = 512;
+constexpr std::int64_t band_bytes = 8 << 20;  // a thread's copy of the rows of one band
+
+// Rows of a band: 64, or fewer of very wide ones (a divisor of 64: callers cut at multiples of it).
+std::int64_t band_rows(const Rows& z) {
+    std::int64_t rows = 64;
+    while (rows > 8 && !is_sparse(z) && rows * width(z) * 8 > band_bytes) rows /= 2;
+    return rows;
+}
+
+// Rows to predict on come unchecked, unlike those of a basis.
+void check(const Block<double>& block, const Program& program) {
+    if (program.needs_nonnegative() && block.rows.has_negative())
+        throw std::invalid_argument(
+            "Chi2 and HistogramIntersection need non-negative data; X has negative cells.");
+}
 
 // Calls use(first row of z, rows, first column, columns, values) for every tile; tasks are bands of
 // rows, so that all tiles of one band come in order from one thread.
 template <class Use>
 void for_tiles(const Basis<double>& basis, const Rows& z, std::int64_t first, std::int64_t count,
                Pool& pool, const Use& use, bool upper_only = false) {
+    const auto tile_rows = band_rows(z);
     const auto bands = (count + tile_rows - 1) / tile_rows;
-    pool.run(bands, [&](std::int64_t band, int) {
-        thread_local Workspace<double> workspace;
-        thread_local std::vector<double> values;
-        thread_local Block<double> block;
+    std::vector<Workspace<double>> rooms(static_cast<std::size_t>(pool.threads()));
+    pool.run(bands, [&](std::int64_t band, int worker) {
+        auto& room = rooms[worker];
         const auto top = band * tile_rows, height = std::min(tile_rows, count - top);
         std::vector<std::int64_t> ids(static_cast<std::size_t>(height));
         std::iota(ids.begin(), ids.end(), first + top);
-        block.fill(z, ids, basis.centre(), basis.program().uses_distance());
-        values.resize(static_cast<std::size_t>(tile_rows * tile_columns));
+        basis.fill(room.block, z, ids);
+        check(room.block, basis.program());
+        room.values.resize(static_cast<std::size_t>(tile_rows * tile_columns));
         for (std::int64_t left = 0; left < basis.size(); left += tile_columns) {
             const auto width = std::min(tile_columns, basis.size() - left);
             if (upper_only && left + width <= top) continue;
-            basis.tile(block, left, width, values.data(), workspace);
-            use(top, height, left, width, values.data());
+            basis.tile(room.block, left, width, room.values.data(), room);
+            use(top, height, left, width, room.values.data());
         }
     });
 }

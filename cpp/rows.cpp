@@ -25,6 +25,7 @@ MM_INLINE P absolute(P x) {
 template <Measure what, class P>
 MM_INLINE P share(P u, P v) {
     if constexpr (what == Measure::dot) return u * v;
+    if constexpr (what == Measure::square) return (u - v) * (u - v);
     if constexpr (what == Measure::manhattan) return absolute(u - v);
     if constexpr (what == Measure::minimum) return u < v ? u : v;
     if constexpr (what == Measure::chi2) {
@@ -47,22 +48,38 @@ MM_INLINE P sum_shares(const P* u, const P* v, std::int64_t d) {
     return total;
 }
 
-// A sparse v against a dense u: the share of v = 0 for all coordinates, corrected where v != 0.
-template <Measure what, class P>
-P sum_sparse(const P* u, P at_zero, const P* values, const std::int32_t* indices,
-             std::int64_t count) {
-    P total = at_zero;
-    for (std::int64_t k = 0; k < count; ++k) {
-        const P x = u[indices[k]];
-        total += share<what>(x, values[k]);
-        if constexpr (what != Measure::dot) total -= share<what>(x, P(0));
+// u.v of a sparse v by looking up a dense u; four sums, so that no addition waits for the last.
+template <class P>
+P sum_lookup(const P* u, const P* values, const std::int32_t* indices, std::int64_t count) {
+    P lane[4] = {};
+    std::int64_t k = 0;
+    for (; k + 4 <= count; k += 4)
+        for (int t = 0; t < 4; ++t) lane[t] += values[k + t] * u[indices[k + t]];
+    for (; k < count; ++k) lane[0] += values[k] * u[indices[k]];
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+// Sum over the coordinates where either of two sparse rows is stored.
+template <Measure what, class Nonzeros>
+auto sum_merged(const Nonzeros& u, const Nonzeros& v) {
+    using P = std::decay_t<decltype(*u.values)>;
+    P total = 0;
+    std::int64_t i = 0, j = 0;
+    while (i < u.count && j < v.count) {
+        const auto a = u.indices[i], b = v.indices[j];
+        total += share<what>(a <= b ? u.values[i] : P(0), b <= a ? v.values[j] : P(0));
+        i += a <= b;
+        j += b <= a;
     }
+    for (; i < u.count; ++i) total += share<what>(u.values[i], P(0));
+    for (; j < v.count; ++j) total += share<what>(P(0), v.values[j]);
     return total;
 }
 
 template <class F>
 auto with_measure(Measure what, F&& f) {
     switch (what) {
+        case Measure::square: return f(std::integral_constant<Measure, Measure::square>{});
         case Measure::manhattan: return f(std::integral_constant<Measure, Measure::manhattan>{});
         case Measure::chi2: return f(std::integral_constant<Measure, Measure::chi2>{});
         case Measure::minimum: return f(std::integral_constant<Measure, Measure::minimum>{});
@@ -70,29 +87,33 @@ auto with_measure(Measure what, F&& f) {
     }
 }
 
+// Beyond this width a table of all columns no longer fits the caches nor the promise about memory.
+constexpr std::int64_t widest_table = 1 << 22;
+
 }  // namespace
 
 std::vector<double> mean(const Rows& rows, std::span<const std::int64_t> chosen) {
-    std::vector<double> total(width(rows), 0.0);
-    std::visit(
-        [&](const auto& r) {
-            if constexpr (IsDense<std::decay_t<decltype(r)>>::value) {
+    return std::visit(
+        [&]<class R>(const R& r) {
+            std::vector<double> total;
+            if constexpr (IsDense<R>::value) {
+                total.resize(static_cast<std::size_t>(r.d));
                 for (const auto i : chosen)
                     for (std::int64_t k = 0; k < r.d; ++k)
                         total[k] += r.data[i * r.row_stride + k * r.column_stride];
                 for (auto& t : total)
                     t /= static_cast<double>(std::max<std::size_t>(chosen.size(), 1));
             }
+            return total;
         },
         rows);
-    return total;
 }
 
 template <class P>
 void scatter(const Rows& rows, std::int64_t i, std::span<const double> centre, P* out) {
     std::visit(
-        [&](const auto& r) {
-            if constexpr (IsDense<std::decay_t<decltype(r)>>::value) {
+        [&]<class R>(const R& r) {
+            if constexpr (IsDense<R>::value) {
                 const auto* row = r.data + i * r.row_stride;
                 if (centre.empty())
                     for (std::int64_t k = 0; k < r.d; ++k)
@@ -113,63 +134,104 @@ void scatter(const Rows& rows, std::int64_t i, std::span<const double> centre, P
 template void scatter(const Rows&, std::int64_t, std::span<const double>, float*);
 template void scatter(const Rows&, std::int64_t, std::span<const double>, double*);
 
-std::vector<double> squared_norms(const Rows& rows, std::span<const std::int64_t> chosen,
-                                  std::span<const double> centre) {
-    std::vector<double> norms(chosen.size()), row(width(rows));
-    for (std::size_t k = 0; k < chosen.size(); ++k) {
-        scatter(rows, chosen[k], centre, row.data());
-        norms[k] = simd([&]() MM_LAMBDA {
-            return sum_shares<Measure::dot>(row.data(), row.data(),
-                                            static_cast<std::int64_t>(row.size()));
-        });
-    }
-    return norms;
+namespace {
+
+// The numbers of one row that a sum over its coordinates needs: of a sparse row the stored ones.
+void gather(const Rows& rows, std::int64_t i, std::span<const double> centre,
+            std::vector<double>& cells) {
+    std::visit(
+        [&]<class R>(const R& r) {
+            if constexpr (!IsDense<R>::value)
+                if (centre.empty())
+                    return cells.assign(r.values + r.offsets[i], r.values + r.offsets[i + 1]);
+            cells.resize(static_cast<std::size_t>(r.d));
+            scatter(rows, i, centre, cells.data());
+        },
+        rows);
 }
 
-std::vector<double> self_measure(const Rows& rows, std::span<const std::int64_t> chosen,
-                                 Measure measure) {
-    std::vector<double> out(chosen.size()), row(width(rows));
-    const auto d = static_cast<std::int64_t>(row.size());
+template <Measure what>
+std::vector<double> with_itself(const Rows& rows, std::span<const std::int64_t> chosen,
+                                std::span<const double> centre) {
+    std::vector<double> out(chosen.size()), cells;
     for (std::size_t k = 0; k < chosen.size(); ++k) {
-        scatter(rows, chosen[k], {}, row.data());
-        out[k] = with_measure(
-            measure, [&](auto what) { return sum_shares<what.value>(row.data(), row.data(), d); });
+        gather(rows, chosen[k], centre, cells);
+        out[k] =
+            sum_shares<what>(cells.data(), cells.data(), static_cast<std::int64_t>(cells.size()));
     }
     return out;
 }
 
+}  // namespace
+
+std::vector<double> squared_norms(const Rows& rows, std::span<const std::int64_t> chosen,
+                                  std::span<const double> centre) {
+    return with_itself<Measure::dot>(rows, chosen, centre);
+}
+
+std::vector<double> self_measure(const Rows& rows, std::span<const std::int64_t> chosen,
+                                 Measure measure) {
+    return with_measure(measure,
+                        [&](auto what) { return with_itself<what.value>(rows, chosen, {}); });
+}
+
 template <class P>
-Packed<P>::Packed(const Rows& rows, std::span<const std::int64_t> chosen,
-                  std::span<const double> centre)
-    : n_(static_cast<std::int64_t>(chosen.size())), d_(mm::width(rows)), sparse_(is_sparse(rows)) {
+void Packed<P>::fill(const Rows& rows, std::span<const std::int64_t> chosen,
+                     std::span<const double> centre) {
+    n_ = static_cast<std::int64_t>(chosen.size());
+    d_ = mm::width(rows);
+    sparse_ = is_sparse(rows) && centre.empty();  // a centred basis is dense: so are its partners
+    borrowed_ = nullptr;
     std::visit(
-        [&](const auto& r) {
-            using R = std::decay_t<decltype(r)>;
+        [&]<class R>(const R& r) {
             if constexpr (IsDense<R>::value) {
-                if constexpr (std::is_same_v<R, Dense<P>>) {
-                    bool as_is = n_ == r.n && centre.empty() && r.row_stride == r.d &&
-                                 (r.column_stride == 1 || r.d == 1);
-                    for (std::int64_t k = 0; as_is && k < n_; ++k) as_is = chosen[k] == k;
-                    if (as_is) {
-                        borrowed_ = r.data;
-                        return;
-                    }
-                }
-                values_.resize(static_cast<std::size_t>(n_ * d_));
-                for (std::int64_t k = 0; k < n_; ++k)
-                    scatter(rows, chosen[k], centre, values_.data() + k * d_);
-            } else {
-                offsets_.assign(1, 0);
-                for (const auto i : chosen) {
-                    for (auto k = r.offsets[i]; k < r.offsets[i + 1]; ++k) {
-                        values_.push_back(static_cast<P>(r.values[k]));
-                        indices_.push_back(static_cast<std::int32_t>(r.indices[k]));
-                    }
-                    offsets_.push_back(static_cast<std::int64_t>(values_.size()));
-                }
+                if (borrow(r, chosen, centre)) return;
+            } else if (sparse_) {
+                return fill_sparse(r, chosen);
             }
+            values_.resize(static_cast<std::size_t>(n_ * d_));
+            for (std::int64_t k = 0; k < n_; ++k)
+                scatter(rows, chosen[k], centre, values_.data() + k * d_);
         },
         rows);
+}
+
+// Consecutive rows that lie as they are wanted need no copy.
+template <class P>
+template <class T>
+bool Packed<P>::borrow(const Dense<T>& rows, std::span<const std::int64_t> chosen,
+                       std::span<const double> centre) {
+    if constexpr (std::is_same_v<T, P>) {
+        bool as_is = n_ > 0 && centre.empty() && (rows.row_stride == rows.d || n_ == 1) &&
+                     (rows.column_stride == 1 || rows.d == 1);
+        for (std::int64_t k = 1; as_is && k < n_; ++k) as_is = chosen[k] == chosen[0] + k;
+        if (as_is) borrowed_ = rows.data + chosen[0] * rows.row_stride;
+    }
+    return borrowed_ != nullptr;
+}
+
+template <class P>
+template <class T, class I>
+void Packed<P>::fill_sparse(const Csr<T, I>& rows, std::span<const std::int64_t> chosen) {
+    offsets_.assign(1, 0);
+    for (const auto i : chosen)
+        offsets_.push_back(offsets_.back() + rows.offsets[i + 1] - rows.offsets[i]);
+    values_.resize(static_cast<std::size_t>(offsets_.back()));
+    indices_.resize(values_.size());
+    for (std::int64_t k = 0; k < n_; ++k) {
+        const auto from = rows.offsets[chosen[k]], to = offsets_[k];
+        for (std::int64_t t = 0; t < offsets_[k + 1] - to; ++t) {
+            values_[to + t] = static_cast<P>(rows.values[from + t]);
+            indices_[to + t] = static_cast<std::int32_t>(rows.indices[from + t]);
+        }
+    }
+}
+
+template <class P>
+bool Packed<P>::has_negative() const {
+    const auto count = sparse_ ? offsets_.back() : n_ * d_;
+    const P* cells = borrowed_ ? borrowed_ : values_.data();
+    return std::any_of(cells, cells + count, [](P x) { return x < 0; });
 }
 
 template <class P>
@@ -197,37 +259,130 @@ void Packed<P>::keep(std::span<const std::int64_t> positions) {
     n_ = kept;
 }
 
+// One row as d numbers: where it lies if it is dense, else spread out in `spare` for a while.
 template <class P>
-void Packed<P>::measure(Measure what, const P* a, std::int64_t m, std::int64_t first,
-                        std::int64_t count, P* out) const {
-    const P* dense = (borrowed_ ? borrowed_ : values_.data());
-    if (!sparse_ && what == Measure::dot) {
-        blas::abt(m, count, d_, a, dense + first * d_, out);
-        return;
-    }
-    with_measure(what, [&](auto tag) {
-        constexpr Measure measured = tag.value;
-        for (std::int64_t r = 0; r < m; ++r) {
-            const P* u = a + r * d_;
-            P* line = out + r * count;
-            if (!sparse_) {
-                simd([&]() MM_LAMBDA {
-                    for (std::int64_t j = 0; j < count; ++j)
-                        line[j] = sum_shares<measured>(u, dense + (first + j) * d_, d_);
-                });
-                continue;
-            }
-            P at_zero = 0;
-            if constexpr (measured != Measure::dot)
-                for (std::int64_t k = 0; k < d_; ++k) at_zero += share<measured>(u[k], P(0));
-            for (std::int64_t j = 0; j < count; ++j) {
-                const auto from = offsets_[first + j];
-                line[j] =
-                    sum_sparse<measured>(u, at_zero, values_.data() + from, indices_.data() + from,
-                                         offsets_[first + j + 1] - from);
-            }
+class Packed<P>::Unpacked {
+ public:
+    Unpacked(const Packed& packed, std::int64_t k, Spare<P>& spare) {
+        if (!packed.sparse_) {
+            data = packed.row(k);
+            return;
         }
-    });
+        spare.row.resize(std::max(spare.row.size(), static_cast<std::size_t>(packed.d_)));
+        spread_ = packed.nonzeros(k);
+        spare_ = spare.row.data();
+        for (std::int64_t t = 0; t < spread_.count; ++t)
+            spare_[spread_.indices[t]] = spread_.values[t];
+        data = spare_;
+    }
+    Unpacked(const Unpacked&) = delete;
+    Unpacked& operator=(const Unpacked&) = delete;
+    ~Unpacked() {
+        for (std::int64_t t = 0; t < spread_.count; ++t) spare_[spread_.indices[t]] = P(0);
+    }
+
+    const P* data;
+
+ private:
+    Nonzeros spread_{nullptr, nullptr, 0};
+    P* spare_ = nullptr;
+};
+
+// A sparse row u with a table of its columns, for sums over the coordinates where u or v is stored:
+// those of v, then what is left of u. Nothing is subtracted, so no digits cancel; no branch has to
+// be guessed, so it is several times faster than merging.
+template <class P>
+template <Measure what>
+class Packed<P>::Placed {
+ public:
+    Placed(const Nonzeros& u, std::int64_t d, Spare<P>& spare) : u_(u), spare_(spare) {
+        spare.places.resize(std::max(spare.places.size(), static_cast<std::size_t>(d)));
+        spare.values.assign(1, P(0));
+        spare.alone.assign(1, P(0));
+        for (std::int64_t t = 0; t < u.count; ++t) {
+            spare.places[u.indices[t]] = static_cast<std::int32_t>(t + 1);
+            spare.values.push_back(u.values[t]);
+            spare.alone.push_back(share<what>(u.values[t], P(0)));
+        }
+        spare.rest.resize(spare.alone.size());
+    }
+    Placed(const Placed&) = delete;
+    Placed& operator=(const Placed&) = delete;
+    ~Placed() {
+        for (std::int64_t t = 0; t < u_.count; ++t) spare_.places[u_.indices[t]] = 0;
+    }
+
+    P sum(const Nonzeros& v) const {
+        P* rest = spare_.rest.data();
+        std::ranges::copy(spare_.alone, rest);
+        P lane[4] = {};
+        for (std::int64_t k = 0; k < v.count; ++k) {
+            const auto place = spare_.places[v.indices[k]];
+            lane[k % 4] += share<what>(spare_.values[place], v.values[k]);
+            rest[place] = P(0);
+        }
+        for (std::int64_t k = 0; k <= u_.count; ++k) lane[k % 4] += rest[k];
+        return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+    }
+
+ private:
+    Nonzeros u_;
+    Spare<P>& spare_;
+};
+
+template <class P>
+void Packed<P>::measure(Measure what, const Packed& left, std::int64_t first, std::int64_t count,
+                        P* out, Spare<P>& spare) const {
+    if (what == Measure::dot && !sparse_ && !left.sparse_)
+        return blas::abt(left.n_, count, d_, left.row(0), row(first), out);
+    if (what == Measure::dot && sparse_ && (!left.sparse_ || d_ <= widest_table))
+        return dot_by_lookup(left, first, count, out, spare);
+    with_measure(what, [&](auto tag) { pairwise<tag.value>(left, first, count, out, spare); });
+}
+
+template <class P>
+void Packed<P>::dot_by_lookup(const Packed& left, std::int64_t first, std::int64_t count, P* out,
+                              Spare<P>& spare) const {
+    for (std::int64_t r = 0; r < left.n_; ++r) {
+        const Unpacked u(left, r, spare);
+        for (std::int64_t j = 0; j < count; ++j) {
+            const auto v = nonzeros(first + j);
+            out[r * count + j] = sum_lookup(u.data, v.values, v.indices, v.count);
+        }
+    }
+}
+
+template <class P>
+template <Measure what>
+void Packed<P>::pairwise(const Packed& left, std::int64_t first, std::int64_t count, P* out,
+                         Spare<P>& spare) const {
+    if (sparse_ && left.sparse_ && d_ <= widest_table) {
+        for (std::int64_t r = 0; r < left.n_; ++r) {
+            const Placed<what> u(left.nonzeros(r), d_, spare);
+            for (std::int64_t j = 0; j < count; ++j)
+                out[r * count + j] = u.sum(nonzeros(first + j));
+        }
+    } else if (sparse_ && left.sparse_) {
+        for (std::int64_t r = 0; r < left.n_; ++r)
+            for (std::int64_t j = 0; j < count; ++j)
+                out[r * count + j] = sum_merged<what>(left.nonzeros(r), nonzeros(first + j));
+    } else if (sparse_) {
+        for (std::int64_t j = 0; j < count; ++j) {
+            const Unpacked v(*this, first + j, spare);
+            simd([&]() MM_LAMBDA {
+                for (std::int64_t r = 0; r < left.n_; ++r)
+                    out[r * count + j] = sum_shares<what>(left.row(r), v.data, d_);
+            });
+        }
+    } else {
+        for (std::int64_t r = 0; r < left.n_; ++r) {
+            const Unpacked u(left, r, spare);
+            simd([&]() MM_LAMBDA {
+                for (std::int64_t j = 0; j < count; ++j)
+                    out[r * count + j] = sum_shares<what>(u.data, row(first + j), d_);
+            });
+        }
+    }
 }
 
 template class Packed<float>;

@@ -15,11 +15,12 @@ struct Dense {
     std::int64_t n, d, row_stride, column_stride;  // strides in elements
 };
 
+// Indices ascend within a row and are below 2^31, also where they are stored in 64 bits.
 template <class T, class I>
 struct Csr {
     const T* values;
     const I* indices;
-    const I* offsets;
+    const std::int64_t* offsets;
     std::int64_t n, d;
 };
 
@@ -35,7 +36,7 @@ inline std::int64_t width(const Rows& rows) {
 }
 inline bool is_sparse(const Rows& rows) { return rows.index() >= 2; }
 
-// Mean of the given rows; zeros for sparse rows, which are never centred.
+// Mean of the given rows; empty for sparse rows, which are never centred.
 std::vector<double> mean(const Rows& rows, std::span<const std::int64_t> chosen);
 
 // out[0..d) = row i minus centre, as P.
@@ -46,33 +47,71 @@ void scatter(const Rows& rows, std::int64_t i, std::span<const double> centre, P
 std::vector<double> squared_norms(const Rows& rows, std::span<const std::int64_t> chosen,
                                   std::span<const double> centre);
 
-// What two rows are compared by: every kernel is a function of these numbers.
-enum class Measure { dot, manhattan, chi2, minimum };
+// What two rows are compared by: every kernel is a function of these numbers. `square` is
+// ||u - v||^2 from the differences, which keeps the digits that norms and dot products lose.
+enum class Measure { dot, square, manhattan, chi2, minimum };
+constexpr int measures = 5;
 
 // The measure of every chosen row with itself.
 std::vector<double> self_measure(const Rows& rows, std::span<const std::int64_t> chosen,
                                  Measure measure);
+
+// Room for one sparse row by columns, made at first use; `row` and `places` are left all zeros.
+template <class P>
+struct Spare {
+    std::vector<P> row, values, alone, rest;
+    std::vector<std::int32_t> places;
+};
 
 // Chosen rows laid out for tiles of measures: centred, in precision P, contiguous, and compacted in
 // place when only some of them are kept. Borrows the caller's memory when it is already so.
 template <class P>
 class Packed {
  public:
-    Packed(const Rows& rows, std::span<const std::int64_t> chosen, std::span<const double> centre);
+    // Hold these rows instead, in the memory there is.
+    void fill(const Rows& rows, std::span<const std::int64_t> chosen,
+              std::span<const double> centre);
 
     std::int64_t size() const { return n_; }
     std::int64_t width() const { return d_; }
+    bool has_negative() const;
 
     // Keep only the rows at these ascending positions.
     void keep(std::span<const std::int64_t> positions);
 
-    // out (m x count) = measure of m dense rows `a` (m x d) with rows first .. first + count.
-    void measure(Measure what, const P* a, std::int64_t m, std::int64_t first, std::int64_t count,
-                 P* out) const;
+    // out (left.size() x count) = measure of the rows of left with rows first .. first + count.
+    void measure(Measure what, const Packed& left, std::int64_t first, std::int64_t count, P* out,
+                 Spare<P>& spare) const;
 
  private:
-    std::int64_t n_, d_;
-    bool sparse_;
+    struct Nonzeros {
+        const P* values;
+        const std::int32_t* indices;
+        std::int64_t count;
+    };
+    class Unpacked;
+    template <Measure what>
+    class Placed;
+
+    template <class T>
+    bool borrow(const Dense<T>& rows, std::span<const std::int64_t> chosen,
+                std::span<const double> centre);
+    template <class T, class I>
+    void fill_sparse(const Csr<T, I>& rows, std::span<const std::int64_t> chosen);
+
+    const P* row(std::int64_t k) const { return (borrowed_ ? borrowed_ : values_.data()) + k * d_; }
+    Nonzeros nonzeros(std::int64_t k) const {
+        return {values_.data() + offsets_[k], indices_.data() + offsets_[k],
+                offsets_[k + 1] - offsets_[k]};
+    }
+    void dot_by_lookup(const Packed& left, std::int64_t first, std::int64_t count, P* out,
+                       Spare<P>& spare) const;
+    template <Measure what>
+    void pairwise(const Packed& left, std::int64_t first, std::int64_t count, P* out,
+                  Spare<P>& spare) const;
+
+    std::int64_t n_ = 0, d_ = 0;
+    bool sparse_ = false;
     const P* borrowed_ = nullptr;
     std::vector<P> values_;              // dense rows, or the nonzeros of sparse ones
     std::vector<std::int32_t> indices_;  // sparse only

@@ -1,5 +1,6 @@
 """Rows, Gram entries and products: against NumPy, in every storage, without needless copies."""
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from maxmargin import _core, kernels
-from maxmargin.grams import Gram, as_rows, default_cache_size, evaluate
+from maxmargin.grams import Gram, as_rows, check_data, default_cache_size, evaluate, expand
 
 RNG = np.random.default_rng(0)
 X = RNG.random((37, 11)) * (RNG.random((37, 11)) < 0.6)
@@ -117,6 +118,160 @@ def test_csr_with_int64_indices_and_duplicate_entries():
     assert doubled.nnz == 2  # the caller's matrix is untouched
 
 
+CLUSTERS = np.vstack([RNG.normal(size=(20, 3)) - 1e8, RNG.normal(size=(20, 3)) + 1e8])
+RADIAL = [
+    kernels.RBF(gamma=1.0),
+    kernels.Matern(0.5),
+    kernels.Matern(1.5),
+    kernels.Matern(2.5, length_scale=2.0),
+    0.5 * kernels.RBF(gamma=0.1) ** 3 + kernels.Laplacian(gamma=0.2) * kernels.Matern(1.5),
+    kernels.RBF(gamma=1.0) + 1e-20 * kernels.Linear(),
+]
+
+
+@pytest.mark.parametrize("kernel", RADIAL, ids=repr)
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_distances_between_long_rows_keep_their_digits(kernel, make):
+    data = make(CLUSTERS)
+    expected = reference(kernel, CLUSTERS, CLUSTERS)
+    np.testing.assert_allclose(kernel(data), expected, rtol=1e-12, atol=1e-300)
+    np.testing.assert_allclose(kernel(data, make(CLUSTERS[:7])), expected[:, :7], rtol=1e-12)
+    np.testing.assert_allclose(kernel.gram(data).matvec(np.ones(40)), expected.sum(axis=1))
+
+
+def test_a_matern_of_close_rows_sees_their_distance():
+    rows = np.array([[1.0, 2.0], [1.0, 2.0 + 1e-9]])
+    for kernel in (kernels.Matern(0.5), kernels.Matern(0.5) + kernels.Linear()):
+        expected = reference(kernel, rows, rows)
+        np.testing.assert_allclose(kernel(rows), expected, rtol=0, atol=2e-15)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_rows_far_from_the_basis_keep_their_digits(make):
+    near, far = RNG.normal(size=(30, 4)), RNG.normal(size=(8, 4)) * 10.0 ** np.arange(8)[:, None]
+    for kernel in (kernels.RBF(gamma=0.3), kernels.Matern(1.5)):
+        K = kernel(make(far), make(near))
+        np.testing.assert_allclose(K, reference(kernel, far, near), rtol=0, atol=1e-13)
+        for i in range(8):  # alone as in the batch
+            np.testing.assert_allclose(kernel(make(far[[i]]), make(near)), K[[i]], atol=1e-15)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_a_large_offset_does_not_change_the_gram(make):
+    kernel = kernels.RBF(gamma=0.25)
+    rows = np.round(RNG.normal(size=(50, 4)) * 2**10) / 2**10  # exact after the shift
+    np.testing.assert_allclose(kernel(make(rows + 2.0**23)), kernel(rows), rtol=1e-12)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("kernel", [kernels.RBF(gamma=1.0), kernels.Matern(), kernels.Sigmoid(1.0)])
+def test_norms_that_overflow_are_refused(kernel, make):
+    huge = make(np.array([[1e160, 0.0], [0.0, 1.0]]))
+    with pytest.raises(ValueError, match="overflows on these data; scale the features first"):
+        kernel.gram(huge)
+    with pytest.raises(ValueError, match="overflows on these data; scale the features first"):
+        kernel(huge, make(np.eye(2)))
+
+
+def test_rows_to_predict_on_are_checked_in_the_core():
+    basis = _core.Basis(as_rows(np.eye(2)), None, kernels.RBF(gamma=1.0).program())
+    for make in (np.asarray, sp.csr_array):
+        with pytest.raises(ValueError, match="overflows"):
+            expand(basis, as_rows(make(np.array([[1e160, 0.0]]))), np.ones((2, 1)))
+
+
+@pytest.mark.parametrize("kernel", [kernels.Chi2(), 2.0 * kernels.HistogramIntersection()])
+@pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_array])
+def test_histograms_to_predict_on_must_be_nonnegative(kernel, make):
+    bad = make(np.array([[1.0, 0.0], [0.5, -1e-3]]))
+    basis = _core.Basis(as_rows(make(np.eye(2))), None, kernel.program())
+    with pytest.raises(ValueError, match="non-negative"):
+        expand(basis, as_rows(bad), np.ones((2, 1)), n_threads=2)
+    with pytest.raises(ValueError, match="non-negative"):
+        kernel(np.eye(2), bad)
+    with pytest.raises(ValueError, match=r"non-negative data; the smallest cell is -0\.001"):
+        check_data(kernel, bad)
+
+
+def test_no_norm_no_overflow():
+    rows = np.array([[1e300, 0.0], [0.0, 1.0]])
+    np.testing.assert_array_equal(kernels.Laplacian(gamma=1.0)(rows), np.eye(2))
+    np.testing.assert_array_equal(kernels.Chi2(gamma=1.0)(rows), [[1, 0], [0, 1]])
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_dense_rows_against_sparse_ones(kernel):
+    expected = reference(kernel, X, Z)
+    np.testing.assert_allclose(kernel(X, sp.csr_array(Z)), expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(kernel(sp.csr_array(X), Z), expected, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("width", [2**22 + 1, 2**31 - 1])
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_sparse_rows_of_any_width(kernel, width):
+    columns = np.sort(np.random.default_rng(0).choice(width, size=11, replace=False))
+    A, B = (
+        sp.csr_array((M.data, columns[M.indices], M.indptr), shape=(M.shape[0], width))
+        for M in (sp.csr_array(X), sp.csr_array(Z))
+    )
+    np.testing.assert_allclose(kernel(A, B), reference(kernel, X, Z), rtol=1e-12, atol=1e-13)
+    gram, whole = kernel.gram(A), reference(kernel, X, X)
+    np.testing.assert_allclose(gram.diag, np.diag(whole), rtol=1e-12)
+    np.testing.assert_allclose(gram.matvec(np.ones(37)), whole.sum(axis=1), rtol=1e-11)
+
+
+def test_more_columns_than_32_bits_count_are_refused():
+    wide = sp.csr_array(([1.0], [2**31], [0, 1]), shape=(1, 2**31 + 1))
+    with pytest.raises(ValueError, match=r"2147483649 columns; at most 2\*\*31 - 1"):
+        kernels.Linear().gram(wide)
+
+
+@pytest.mark.parametrize("types", [(np.int32, np.int64), (np.int64, np.int32)])
+def test_indices_and_offsets_of_different_types(types):
+    csr = sp.csr_array(X)
+    csr.indices, csr.indptr = csr.indices.astype(types[0]), csr.indptr.astype(types[1])
+    np.testing.assert_allclose(kernels.Linear()(csr), X @ X.T, rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(kernels.Linear().gram(csr).rows([3]), X[[3]] @ X.T, atol=1e-15)
+    assert (csr.indices.dtype, csr.indptr.dtype) == types  # the caller's matrix is untouched
+
+
+def test_columns_out_of_order_are_put_in_order():
+    csr = sp.csr_array(X)
+    assert csr.has_canonical_format  # SciPy remembers this, right or wrong
+    for a, b in zip(csr.indptr, csr.indptr[1:], strict=False):
+        csr.indices[a:b] = csr.indices[a:b][::-1].copy()
+        csr.data[a:b] = csr.data[a:b][::-1].copy()
+    kernel = kernels.Laplacian(gamma=0.3)
+    np.testing.assert_allclose(kernel(csr, sp.csr_array(Z)), reference(kernel, X, Z), rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["lil", "dok", "coo", "dia", "bsr", "csc"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, bool])
+def test_every_sparse_format(form, dtype):
+    cells = (4 * X).astype(dtype)
+    given = sp.coo_array(cells).asformat(form)
+    plain = cells.astype(np.float64)
+    kernel = kernels.RBF()
+    gram = kernel.gram(given)
+    np.testing.assert_allclose(gram.rows([3, 0]), kernel.gram(plain).rows([3, 0]), rtol=1e-6)
+    np.testing.assert_allclose(kernel(given, given), kernel(plain), rtol=1e-6)
+    np.testing.assert_allclose(kernels.Linear()(given), plain @ plain.T, rtol=1e-6)
+
+
+def test_half_precision():
+    half = X.astype(np.float16)
+    expected = half.astype(np.float64) @ half.T.astype(np.float64)
+    np.testing.assert_allclose(kernels.Linear()(half), expected)
+
+
+@pytest.mark.parametrize("exponent", [-300, -12, -8, -4, -2, -1, -0.21, -0.2, 0, 1, 2, 150])
+def test_tanh_is_relatively_accurate(exponent):
+    rows = np.linspace(1.0, 1.5, 101)[:, None] * 10.0**exponent
+    K = kernels.Sigmoid(1.0)(np.vstack([rows, -rows]), [[1.0]])[:, 0]
+    expected = np.tanh(np.vstack([rows, -rows]))[:, 0]
+    np.testing.assert_allclose(K, expected, rtol=1e-14)
+
+
 def test_unscaled_rows_keep_their_distances():
     far = RNG.normal(size=(30, 4)) + 1e7
     centred = far - far[0]
@@ -168,10 +323,10 @@ def test_precomputed_and_callable():
 
 def test_rounding_in_a_precomputed_matrix_is_averaged():
     K = X @ X.T
-    K[1, 2] += 1e-12
+    K[1, 2] += 1e-15
     gram = kernels.Precomputed().gram(K)
     assert (gram.matrix == gram.matrix.T).all()
-    np.testing.assert_allclose(gram.matrix, K, atol=1e-12)
+    np.testing.assert_allclose(gram.matrix, K, rtol=0, atol=1e-15)
     exact = (K + K.T) / 2
     assert kernels.Precomputed().gram(exact).matrix is exact  # not copied
 
@@ -189,6 +344,55 @@ def test_convexity_is_known_or_tested():
     assert kernels.Precomputed().gram(-np.eye(4)).convex is False
     assert kernels.Sigmoid(1.0, coef0=-1.0).gram(RNG.normal(size=(40, 2))).convex is False
     assert kernels.Precomputed().gram((X @ X.T).astype(np.float32)).convex is True
+
+
+def rotated(eigenvalues, dtype):
+    n = len(eigenvalues)
+    Q, _ = np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))
+    K = (Q * eigenvalues) @ Q.T
+    return ((K + K.T) / 2).astype(dtype)
+
+
+def test_a_small_negative_eigenvalue_is_seen():
+    eigenvalues = np.linspace(0.0, 1.0, 500)
+    assert kernels.Precomputed().gram(rotated(eigenvalues, np.float32)).convex is True
+    eigenvalues[0] = -4e-4
+    assert kernels.Precomputed().gram(rotated(eigenvalues, np.float32)).convex is False
+    eigenvalues[0] = -1e-12
+    assert kernels.Precomputed().gram(rotated(eigenvalues, np.float64)).convex is False
+
+
+def test_large_entries_hide_no_indefinite_block():
+    K = np.zeros((4, 4))
+    K[[0, 1], [0, 1]], K[[2, 3], [3, 2]] = 1e15, 1.0
+    assert kernels.Precomputed().gram(K).convex is False
+    K[[2, 3], [2, 3]] = 0.5
+    assert kernels.Precomputed().gram(K).convex is False
+    K[[2, 3], [2, 3]] = 1.0
+    assert kernels.Precomputed().gram(K).convex is True
+    assert kernels.Precomputed().gram(np.diag([1.0, 0.0])).convex is True
+    assert kernels.Precomputed().gram(np.zeros((2, 2))).convex is True
+    assert kernels.Precomputed().gram([[1e-320, 1.0], [1.0, 1.0]]).convex is False
+
+
+@pytest.mark.parametrize("rank", [1, 3, 50, 400])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_gram_matrix_of_any_rank_is_convex(rank, dtype):
+    rows = np.random.default_rng(rank).normal(size=(300, rank)) * np.geomspace(1e-3, 1e3, rank)
+    for shift in (0.0, 100.0):
+        A = (rows + shift).astype(dtype)
+        assert kernels.Precomputed().gram(A @ A.T).convex is True
+        assert kernels.Callable(lambda A, B: A @ B.T).gram(A).convex is True
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_only_rounding_may_be_asymmetric(dtype):
+    K = np.eye(500, dtype=dtype)
+    K[1, 2] += 8 * np.finfo(dtype).eps
+    assert kernels.Precomputed().gram(K).convex is True
+    K[1, 2] = 100 * np.finfo(dtype).eps
+    with pytest.raises(ValueError, match=r"symmetric; entries \(1, 2\)"):
+        kernels.Precomputed().gram(K)
 
 
 BAD = [
@@ -252,3 +456,17 @@ def test_core_refuses_what_would_read_beyond_memory():
 
 def test_default_cache_is_at_least_sklearns():
     assert default_cache_size() >= 200
+
+
+def cache_in_a_worker(_):
+    return default_cache_size()
+
+
+def test_workers_share_the_default_cache(monkeypatch):
+    monkeypatch.setattr("maxmargin.grams._available_bytes", lambda: 1 << 40)
+    monkeypatch.setattr("maxmargin.grams.cpu_count", lambda: 4)
+    assert default_cache_size() == 1 << 18
+    parallel = joblib.Parallel(n_jobs=2, backend="threading")
+    assert parallel(joblib.delayed(cache_in_a_worker)(k) for k in range(2)) == [1 << 16] * 2
+    monkeypatch.setattr("maxmargin.grams.cpu_count", lambda: 10**6)
+    assert parallel(joblib.delayed(cache_in_a_worker)(k) for k in range(2)) == [200] * 2

@@ -1,13 +1,15 @@
 """The number of threads, and the limit on BLAS inside ours."""
 
+import multiprocessing
 import threading
 
+import joblib
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
 from maxmargin import SVC
-from maxmargin.threads import one_blas_thread, thread_count
+from maxmargin.threads import in_worker, one_blas_thread, thread_count
 
 
 def blas_threads():
@@ -74,3 +76,20 @@ def test_environment(monkeypatch):
     assert thread_count() == 3
     monkeypatch.setenv("OMP_NUM_THREADS", "nonsense")
     assert thread_count() >= 1
+
+
+def test_too_many_threads_are_as_many_as_make_sense(monkeypatch):
+    assert thread_count(2**40) == 256
+    monkeypatch.setenv("OMP_NUM_THREADS", str(2**40))
+    assert thread_count() == 256
+
+
+def worker():
+    return in_worker()
+
+
+def test_worker_processes_are_recognised():
+    assert not in_worker()
+    assert joblib.Parallel(n_jobs=2)(joblib.delayed(worker)() for _ in range(2)) == [True, True]
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(worker)

@@ -18,16 +18,25 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from maxmargin import _core
-from maxmargin.kernels import Callable, Kernel, Precomputed
-from maxmargin.threads import one_blas_thread, thread_count
+from maxmargin.kernels import (
+    Callable,
+    Chi2,
+    HistogramIntersection,
+    Kernel,
+    Laplacian,
+    Precomputed,
+)
+from maxmargin.threads import cpu_count, in_worker, one_blas_thread, thread_count
 
-__all__ = ["Gram", "as_rows", "default_cache_size", "evaluate", "expand"]
+__all__ = ["Gram", "as_rows", "check_data", "default_cache_size", "evaluate", "expand"]
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-_COLUMN_CHUNK = 4096  # of a product with the Gram: bounds the memory for packed rows
+_PACKED_BYTES = 1 << 24  # for packed rows in a product with the Gram, or a quarter of X
 _CHUNK_WORK = 1 << 30  # multiplications between two moments at which Python can answer Ctrl-C
+_MOST_COLUMNS = 2**31 - 1  # of sparse data: the core keeps column numbers in 32 bits
+_LARGEST, _EPS = float(np.finfo(np.float64).max), float(np.finfo(np.float64).eps)
 _CHOLESKY_LIMIT = 2048  # up to here an unknown matrix is tested for being positive semi-definite
 
 
@@ -35,14 +44,15 @@ def default_cache_size() -> int:
     """Return the default budget for cached Gram rows in MB: a quarter of the free memory.
 
     At least 200 (scikit-learn's default). Free memory is what the system calls available, bounded
-    by the limit of the cgroup.
+    by the limit of the cgroup. Inside a worker process it is shared with the others, one per CPU.
 
     Examples
     --------
     >>> default_cache_size() >= 200
     True
     """
-    return max(200, _available_bytes() // 4 >> 20)
+    sharers = cpu_count() if in_worker() else 1
+    return max(200, (_available_bytes() // 4 >> 20) // sharers)
 
 
 def _available_bytes() -> int:
@@ -79,36 +89,95 @@ def as_rows(X: Any) -> _core.Rows:
     >>> as_rows([[0.0, 1.0], [2.0, 3.0]]).shape
     (2, 2)
     """
-    if sparse.issparse(X):
-        X = X.tocsr()
-        X.check_format(full_check=True)  # compiled code reads memory by these numbers
-        if X.dtype not in (np.float32, np.float64):
-            X = X.astype(np.float64)
-        if not X.has_canonical_format:
-            X = X.copy()
-            X.sum_duplicates()
-        values, indices, offsets = map(np.ascontiguousarray, (X.data, X.indices, X.indptr))
-        return _core.Rows.csr(values, indices, offsets, X.shape[1])
-    X = np.asarray(X)
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
+    X = _matrix_of(X)
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions (n_samples, n_features); got {X.ndim}.")
+    if sparse.issparse(X):
+        return _sparse_rows(X)
     if not X.flags.aligned or not X.dtype.isnative:
         X = np.array(X, dtype=X.dtype.newbyteorder("="))
     return _core.Rows.dense(X)
 
 
-def _check_data(kernel: Kernel, X: Any) -> None:
+def _sparse_rows(X: Any) -> _core.Rows:
+    if X.shape[1] > _MOST_COLUMNS:
+        raise ValueError(
+            f"Sparse X has {X.shape[1]} columns; at most 2**31 - 1 are possible. Hash the features "
+            "into fewer columns."
+        )
+    # The same memory, but not the caller's word that it is in order. SciPy would widen the column
+    # numbers to the type of the offsets; narrowing those instead copies less.
+    narrow = X.indices.dtype.itemsize < X.indptr.dtype.itemsize and X.indices.size < _MOST_COLUMNS
+    view = sparse.csr_array(X.shape, dtype=X.dtype)
+    view.data, view.indices = X.data, X.indices
+    view.indptr = X.indptr.astype(X.indices.dtype) if narrow else X.indptr
+    view.check_format(full_check=True)  # compiled code reads memory by these numbers
+    if not view.has_canonical_format:
+        view = view.copy()
+        view.sum_duplicates()
+    wide = view.indices.dtype.itemsize == 8
+    values = np.ascontiguousarray(view.data, dtype=view.dtype.newbyteorder("="))
+    indices: Any = np.ascontiguousarray(view.indices, dtype=np.int64 if wide else np.int32)
+    offsets = np.ascontiguousarray(view.indptr, dtype=np.int64)
+    return _core.Rows.csr(values, indices, offsets, X.shape[1])
+
+
+def _matrix_of(X: Any) -> Any:
+    """Return an array or a CSR matrix of float32 or float64, X itself if it is one."""
+    is_sparse = sparse.issparse(X)
+    X = X if is_sparse else np.asarray(X)
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    return X.tocsr() if is_sparse and X.format != "csr" else X
+
+
+def check_data(kernel: Kernel, X: Any) -> None:
+    """Raise a ValueError if a kernel cannot be computed on these rows.
+
+    For rows to fit on and rows to predict on alike.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Chi2
+    >>> check_data(Chi2(), [[-1.0]])
+    Traceback (most recent call last):
+    ValueError: Chi2() needs non-negative data; the smallest cell is -1.0.
+    """
+    X = _matrix_of(X)
     if X.ndim != 2:
         raise ValueError(f"X must have 2 dimensions (n_samples, n_features); got {X.ndim}.")
     if min(X.shape) < 1:
         raise ValueError(f"X must have at least one row and one column; got shape {X.shape}.")
-    cells = X.data if sparse.issparse(X) else X
-    if not np.isfinite(cells).all():
+    low, high = _range(X.data if sparse.issparse(X) else X)
+    if not math.isfinite(low + high):
         raise ValueError("X has NaN or infinite cells; impute or drop them first.")
-    if kernel.needs_nonnegative and cells.size and cells.min() < 0:
-        raise ValueError(f"{kernel!r} needs non-negative data; the smallest cell is {cells.min()}.")
+    if kernel.needs_nonnegative and low < 0:
+        raise ValueError(f"{kernel!r} needs non-negative data; the smallest cell is {low}.")
+    # 4: centred rows are at most twice as long. Where no norm is taken, there is none to overflow.
+    if _takes_norms(kernel) and max(-low, high) > math.sqrt(_LARGEST / (4 * X.shape[1])):
+        raise ValueError(f"{kernel!r} overflows on these data; scale the features first.")
+
+
+def _storage(X: Any) -> tuple[int, int]:
+    """Return the number of stored cells and their bytes."""
+    arrays = (X.data, X.indices, X.indptr) if sparse.issparse(X) else (X,)
+    return int(arrays[0].size), sum(int(a.nbytes) for a in arrays)
+
+
+def _range(cells: NDArray[Any]) -> tuple[float, float]:
+    """Return the smallest and largest cell, NaN if one is; needs no memory, unlike isfinite."""
+    return float(cells.min(initial=0.0)), float(cells.max(initial=0.0))
+
+
+def _takes_norms(kernel: Kernel) -> bool:
+    if kernel.parts:
+        return any(map(_takes_norms, kernel.parts))
+    return not isinstance(kernel, Laplacian | Chi2 | HistogramIntersection)
 
 
 def _symmetric(K: NDArray[Any]) -> NDArray[Any]:
@@ -116,9 +185,11 @@ def _symmetric(K: NDArray[Any]) -> NDArray[Any]:
     if K.ndim != 2 or K.shape[0] != K.shape[1]:
         shape = "x".join(map(str, K.shape))
         raise ValueError(f"Precomputed matrix must be a square matrix. Input is a {shape} matrix.")
-    if not np.isfinite(K).all():
+    low, high = _range(K)
+    if not math.isfinite(low + high):
         raise ValueError("The Gram matrix has NaN or infinite entries.")
-    slack = math.sqrt(np.finfo(K.dtype).eps) * float(np.abs(K).max(initial=0.0))
+    # Pairwise functions leave a few ulps; products of n terms, as in H K H, some sqrt(n) / 3.
+    slack = (16 + math.sqrt(len(K))) * float(np.finfo(K.dtype).eps) * max(-low, high)
     worst = 0.0
     for start in range(0, len(K), 1024):  # blocks: a transposed copy of all of K is not needed
         block = np.abs(K[start : start + 1024] - K[:, start : start + 1024].T)
@@ -130,7 +201,11 @@ def _symmetric(K: NDArray[Any]) -> NDArray[Any]:
                 f"The Gram matrix must be symmetric; entries ({i}, {j}) and ({j}, {i}) are "
                 f"{K[i, j]} and {K[j, i]}. Use (K + K.T) / 2 if that is what you mean."
             )
-    return (K + K.T) / 2 if worst > 0 else K  # pairwise functions leave rounding there
+    if worst == 0:
+        return K
+    half: NDArray[Any] = K + K.T
+    half /= 2
+    return half
 
 
 def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = None) -> Vector:
@@ -158,10 +233,10 @@ def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = N
     if isinstance(kernel, Precomputed):
         raise ValueError("Precomputed has no formula: pass the Gram matrix itself.")
     if not kernel.compiled:
-        return _in_python(kernel.resolve(X), X, Z)
+        return _in_python(kernel.resolve(X), X, Z).astype(np.float64, copy=False)
     X, Z = (_matrix_of(X),) * 2 if Z is X else (_matrix_of(X), _matrix_of(Z))
-    _check_data(kernel, X)
-    _check_data(kernel, Z)
+    check_data(kernel, X)
+    check_data(kernel, Z)
     kernel = kernel.resolve(X)
     if X.shape[1] != Z.shape[1]:
         raise ValueError(f"X has {X.shape[1]} features but Z has {Z.shape[1]}.")
@@ -173,11 +248,15 @@ def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = N
         return basis.matrix(as_rows(X), 0, X.shape[0], threads)
 
 
-def _in_python(kernel: Kernel, X: Any, Z: Any) -> Vector:
-    """Evaluate a Python function, or a composition that holds one: only that part is not C++."""
+def _in_python(kernel: Kernel, X: Any, Z: Any) -> NDArray[Any]:
+    """Evaluate a Python function, or a composition that holds one: only that part is not C++.
+
+    A function's float32 stays float32, because that says how precise its numbers are.
+    """
     if isinstance(kernel, Callable):
         K = kernel.function(X, Z, **kernel.kw)
-        K = np.asarray(K.toarray() if sparse.issparse(K) else K, dtype=np.float64)
+        K = np.asarray(K.toarray() if sparse.issparse(K) else K)
+        K = K if K.dtype == np.float32 else K.astype(np.float64, copy=False)
         shape = tuple(A.shape[0] if hasattr(A, "shape") else len(A) for A in (X, Z))
         if K.shape != shape:
             raise ValueError(
@@ -188,10 +267,6 @@ def _in_python(kernel: Kernel, X: Any, Z: Any) -> Vector:
     if kernel.compiled or not kernel.parts:
         return evaluate(kernel, X, Z)
     return kernel.combine(*(_in_python(part, X, Z) for part in kernel.parts))
-
-
-def _matrix_of(X: Any) -> Any:
-    return X if sparse.issparse(X) else np.asarray(X)
 
 
 def expand(
@@ -265,7 +340,7 @@ class Gram:
         self.matrix: NDArray[Any] | None = None
         if kernel.compiled:
             self.X = X = _matrix_of(X)
-            _check_data(kernel, X)
+            check_data(kernel, X)
             self.kernel = kernel.resolve(X)
             self.program: Any = self.kernel.program()
         else:
@@ -312,15 +387,9 @@ class Gram:
             return self.kernel.mercer
         if self.n > _CHOLESKY_LIMIT:
             return None
-        K = self.rows(np.arange(self.n))
-        K = (K + K.T) / 2
-        eps = np.finfo(np.float64 if self.matrix is None else self.matrix.dtype).eps
-        K.flat[:: self.n + 1] += 10 * self.n * eps * max(np.abs(self.diag).max(), 1e-300)
-        try:
-            np.linalg.cholesky(K)
-        except np.linalg.LinAlgError:
-            return False
-        return True
+        coarse = self.matrix is not None and self.matrix.dtype == np.float32
+        eps = np.finfo(np.float32 if coarse else np.float64).eps
+        return _is_semidefinite(self.rows(np.arange(self.n)), float(eps))
 
     def subset(self, rows: ArrayLike) -> Gram:
         """Return the Gram of some of the samples, with the same kernel."""
@@ -350,10 +419,12 @@ class Gram:
             return self.matrix[np.ix_(rows, columns)].astype(np.float64)
         basis = _core.Basis(self.core_rows, columns, self.program)
         threads = thread_count(self.n_threads)
+        whole = len(rows) == self.n and np.array_equal(rows, np.arange(self.n))
+        chosen = self.core_rows if whole else as_rows(self.X[rows])
         with one_blas_thread():
-            if len(rows) == self.n and np.array_equal(rows, columns):  # each pair once
-                return basis.symmetric_matrix(as_rows(self.X[rows]), threads)
-            return basis.matrix(as_rows(self.X[rows]), 0, len(rows), threads)
+            if whole and np.array_equal(rows, columns):  # each pair once
+                return basis.symmetric_matrix(chosen, threads)
+            return basis.matrix(chosen, 0, len(rows), threads)
 
     def rows(self, indices: ArrayLike) -> Vector:
         """Return whole rows of the matrix in float64, shape (len(indices), n)."""
@@ -373,12 +444,18 @@ class Gram:
         coef = beta.reshape(self.n, -1)
         out = np.zeros_like(coef)
         support = np.flatnonzero(coef.any(axis=1)).astype(np.int64)
-        for start in range(0, len(support), _COLUMN_CHUNK):
-            columns = support[start : start + _COLUMN_CHUNK]
+        chunk = self._column_chunk()
+        for start in range(0, len(support), chunk):
+            columns = support[start : start + chunk]
             out += self._product(columns, coef[columns])
         result = out.reshape(beta.shape)
         self._last = (beta, result)
         return result.copy()
+
+    def _column_chunk(self) -> int:
+        """Columns of a product at a time: their rows, packed in float64, stay small against X."""
+        cells, given = _storage(self.X)
+        return max(64, min(4096, max(_PACKED_BYTES, given // 4) * self.n // (12 * cells + 1)))
 
     def _product(self, columns: Indices, coef: Vector) -> Vector:
         if self.matrix is None:
@@ -388,6 +465,33 @@ class Gram:
         return np.concatenate(
             [self.matrix[a : a + 1024][:, columns].astype(np.float64) @ coef for a in blocks]
         )
+
+
+def _is_semidefinite(K: Vector, eps: float) -> bool:
+    """Test a symmetric matrix whose entries are rounded to a relative eps."""
+    diagonal = np.diag(K)
+    kept = diagonal > 0
+    if (diagonal < 0).any() or K[~kept].any():  # a zero on the diagonal needs a row of zeros
+        return False
+    if not kept.any():
+        return True
+    # To unit diagonal: large entries elsewhere must not hide a small indefinite block.
+    scale = 1.0 / np.sqrt(diagonal[kept])
+    S = K[np.ix_(kept, kept)]
+    with np.errstate(over="ignore"):
+        S *= scale
+        S *= scale[:, None]
+        norm = float(np.linalg.norm(S))
+    if not math.isfinite(norm):
+        return False
+    # Rounding moves no eigenvalue by more than eps/2 ‖|S|‖ <= eps/2 ‖S‖_F, a sum of products by
+    # about twice that; the factorisation itself adds a little, in float64.
+    S.flat[:: len(S) + 1] += (eps + 4 * _EPS) * norm
+    try:
+        np.linalg.cholesky(S)
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _indices(values: ArrayLike, n: int) -> Indices:

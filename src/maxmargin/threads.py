@@ -1,13 +1,16 @@
 """Decide how many threads a call may use, and keep BLAS to one thread inside each of ours."""
 
 import functools
+import multiprocessing
 import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["one_blas_thread", "thread_count"]
+__all__ = ["cpu_count", "in_worker", "one_blas_thread", "thread_count"]
+
+_MOST = 256  # threads: more gain nothing, and the core counts them in 32 bits
 
 
 def thread_count(n_threads: int | None = None) -> int:
@@ -16,8 +19,8 @@ def thread_count(n_threads: int | None = None) -> int:
     Parameters
     ----------
     n_threads : int or None, default=None
-        A positive number is taken as it is. None means ``OMP_NUM_THREADS`` if it is set, 1 inside
-        a joblib worker, else all CPUs of the affinity mask and the cgroup.
+        A positive number is taken as it is, up to 256. None means ``OMP_NUM_THREADS`` if it is
+        set, 1 inside a joblib worker, else all CPUs of the affinity mask and the cgroup.
 
     Returns
     -------
@@ -32,15 +35,41 @@ def thread_count(n_threads: int | None = None) -> int:
     if n_threads is not None:
         if isinstance(n_threads, bool) or int(n_threads) != n_threads or n_threads < 1:
             raise ValueError(f"n_threads={n_threads!r} must be a positive integer or None.")
-        return int(n_threads)
-    from joblib.parallel import get_active_backend
-
-    backend, _ = get_active_backend()
-    if backend.nesting_level:
+        return min(int(n_threads), _MOST)
+    if _inside_joblib():
         return 1
     asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if asked.isdigit() and int(asked) > 0:
-        return int(asked)
+        return min(int(asked), _MOST)
+    return min(cpu_count(), _MOST)
+
+
+def in_worker() -> bool:
+    """Tell whether this process, or this task of joblib's, is likely one of several at work.
+
+    Examples
+    --------
+    >>> in_worker()
+    False
+    """
+    return _inside_joblib() or multiprocessing.parent_process() is not None
+
+
+def _inside_joblib() -> bool:
+    from joblib.parallel import get_active_backend
+
+    backend, _ = get_active_backend()
+    return bool(backend.nesting_level)
+
+
+def cpu_count() -> int:
+    """Return the number of CPUs this process may use, by its affinity mask and cgroup.
+
+    Examples
+    --------
+    >>> cpu_count() >= 1
+    True
+    """
     affinity = getattr(os, "sched_getaffinity", None)
     return _cpus(len(affinity(0)) if affinity else 0)
 
