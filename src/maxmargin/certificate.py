@@ -262,7 +262,7 @@ def _kkt_violation(problem: Problem, beta: Floats, kbeta: Floats) -> float:
         np.maximum.at(rise, problem.group[up], gradient[up])
         np.maximum.at(fall, problem.group[down], -gradient[down])
         worst.append(float((rise + fall).max(initial=0.0)))
-    return max(worst)
+    return float(np.max(worst))  # NaN stays NaN, and proves nothing
 
 
 def margin_bound(problem: Problem, beta: ArrayLike) -> float:
