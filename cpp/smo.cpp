@@ -14,7 +14,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr std::int64_t likely_rows = 7;
-constexpr std::int64_t queued = 16;  // groups chosen in one pass over many
+constexpr std::int64_t queued = 64;  // groups chosen in one pass over many
 constexpr double endless = 1e50;  // a variable this large is on its way to infinity: worth a look
 constexpr double eps = std::numeric_limits<double>::epsilon();
 
@@ -218,7 +218,7 @@ Smo::Choice Smo::most_violating() const {
 }
 
 // Blocks come with many small groups (a sample each): a pass over all of them costs more than a
-// step, so one pass chooses several, and each is worked on until it is nearly solved.
+// step, so one pass chooses several, and each is worked on until its violation is halved.
 Smo::Choice Smo::next_group() {
     if (group_ >= 0)
         if (const auto found = extremes(group_); found.violation() > std::max(tol, until_))
@@ -228,8 +228,8 @@ Smo::Choice Smo::next_group() {
             group_ = queue_.back().group;
             queue_.pop_back();
             const auto found = extremes(group_);
-            until_ = 0.1 * found.violation();
-            if (found.violation() > std::max(tol, worth_)) return found;
+            until_ = 0.5 * found.violation();
+            if (found.violation() > tol && found.violation() >= worth_) return found;
         }
         group_ = -1;
         const double worst = queue_groups();
