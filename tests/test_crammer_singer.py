@@ -6,7 +6,7 @@ import numpy as np
 import oracles
 import pytest
 
-from maxmargin import certify, kernels, problems
+from maxmargin import certify, geometry, kernels, problems
 from maxmargin.ledger import ledger
 from maxmargin.solvers import (
     ADMM,
@@ -151,6 +151,8 @@ def test_the_solution():
     assert solution.parameters == {}
     with pytest.raises(AttributeError, match="crammer_singer has no bias"):
         _ = solution.b
+    with pytest.raises(ValueError, match="crammer_singer has a hyperplane for each class"):
+        geometry.decision(solution)
     assert len(solution.history) > 2
     assert solution.certificate.lam.shape == (20,)
     again = solve(problem, beta=solution.beta, tol=1e-6)
