@@ -6,6 +6,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -163,7 +164,7 @@ struct BasisHandle {
 
 mm::Quadratic quadratic_from(const Doubles& s, const Doubles& l, const Doubles& u, const Doubles& D,
                              const Indices& row, const Indices& group, const Doubles& m,
-                             const Doubles& diagonal) {
+                             const Doubles& diagonal, const nb::object& block) {
     mm::Quadratic q{copy(s),   copy(l),     copy(u), copy(D),
                     copy(row), copy(group), copy(m), copy(diagonal)};
     const auto groups = static_cast<std::int64_t>(q.m.size());
@@ -175,6 +176,13 @@ mm::Quadratic quadratic_from(const Doubles& s, const Doubles& l, const Doubles& 
         if (q.row[k] < 0 || q.row[k] >= static_cast<std::int64_t>(q.diagonal.size()) ||
             q.group[k] < (groups > 0 ? 0 : -1) || q.group[k] >= groups)
             throw nb::index_error("row or group out of range");
+    if (block.is_none()) return q;
+    q.block = copy(nb::cast<Indices>(block));
+    if (q.block.size() != n) throw std::invalid_argument("one block per variable");
+    for (const auto b : q.block) {
+        if (b < 0 || b >= static_cast<std::int64_t>(n)) throw nb::index_error("block out of range");
+        q.blocks = std::max(q.blocks, b + 1);
+    }
     return q;
 }
 
@@ -256,13 +264,14 @@ NB_MODULE(_core, m) {
                const Doubles& l, const Doubles& u, const Doubles& D, const Indices& row,
                const Indices& group, const Doubles& m, const Doubles& diagonal, const Doubles& beta,
                const Doubles& kbeta, double tol, bool shrinking, bool single_rows,
-               bool single_products, std::int64_t cache_bytes) {
+               bool single_products, std::int64_t cache_bytes, const nb::object& block) {
                 load_blas();
                 mm::Source source{rows.rows,
                                   code.is_none() ? nullptr : program_from(nb::cast<Code>(code)),
                                   single_products};
-                auto q = quadratic_from(s, l, u, D, row, group, m, diagonal);
-                if (beta.shape(0) != q.s.size() || kbeta.shape(0) != q.diagonal.size() ||
+                auto q = quadratic_from(s, l, u, D, row, group, m, diagonal, block);
+                if (beta.shape(0) != q.s.size() ||
+                    kbeta.shape(0) != q.diagonal.size() * static_cast<std::size_t>(q.blocks) ||
                     static_cast<std::int64_t>(q.diagonal.size()) != mm::height(rows.rows))
                     throw std::invalid_argument("beta per variable, diagonal and kbeta per row");
                 nb::gil_scoped_release release;
@@ -271,7 +280,8 @@ NB_MODULE(_core, m) {
             },
             "rows"_a, "program"_a.none(), "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
             "diagonal"_a, "beta"_a, "kbeta"_a, nb::kw_only(), "tol"_a, "shrinking"_a,
-            "single_rows"_a, "single_products"_a, "cache_bytes"_a, nb::keep_alive<1, 2>())
+            "single_rows"_a, "single_products"_a, "cache_bytes"_a, "block"_a.none() = nb::none(),
+            nb::keep_alive<1, 2>())
         .def("step", &mm::Smo::step, "iterations"_a, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def(

@@ -14,6 +14,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr std::int64_t likely_rows = 7;
+constexpr std::int64_t queued = 64;  // groups chosen in one pass over many
 constexpr double endless = 1e50;  // a variable this large is on its way to infinity: worth a look
 constexpr double eps = std::numeric_limits<double>::epsilon();
 
@@ -97,7 +98,8 @@ Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<c
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(p.s.size()); ++k)
         if (p.l[k] < p.u[k]) order_.push_back(k);
     std::ranges::sort(order_, [&](auto a, auto b) {
-        return std::tuple(p.group[a], p.row[a], a) < std::tuple(p.group[b], p.row[b], b);
+        return std::tuple(p.group[a], p.row[a], block_of(a), a) <
+               std::tuple(p.group[b], p.row[b], block_of(b), b);
     });
     lay_out(std::vector<char>(p.diagonal.size(), 1));
     std::visit([&](auto& cache) { cache.reset(row_at_); }, cache_);
@@ -112,12 +114,15 @@ void Smo::lay_out(const std::vector<char>& in_play) {
     variables_.clear();
     curvature_.clear();
     group_slots_.clear();
-    aligned_ = true;
+    queue_.clear();
+    group_ = -1;
+    aligned_ = problem_.blocks == 1;
     const auto count = static_cast<std::int64_t>(order_.size());
     for (std::int64_t a = 0, b; a < count; a = b) {
         const auto group = problem_.group[order_[a]], row = problem_.row[order_[a]];
-        for (b = a + 1;
-             b < count && problem_.group[order_[b]] == group && problem_.row[order_[b]] == row;)
+        const auto block = block_of(order_[a]);
+        for (b = a + 1; b < count && problem_.group[order_[b]] == group &&
+                        problem_.row[order_[b]] == row && block_of(order_[b]) == block;)
             ++b;
         const auto slot = static_cast<std::int64_t>(position_.size());
         const auto groups = std::max<std::int64_t>(group, 0);
@@ -135,13 +140,29 @@ void Smo::lay_out(const std::vector<char>& in_play) {
         curvature_.push_back(problem_.diagonal[row] + problem_.D[order_[a]]);
         group_slots_.back().last = slot + 1;
     }
-    F_.resize(row_at_.size());
-    for (std::size_t p = 0; p < row_at_.size(); ++p) F_[p] = all_F_[row_at_[p]];
+    if (problem_.blocks > 1)
+        for (std::size_t slot = 0; slot < position_.size(); ++slot)
+            position_[slot] += active() * block_of(order_[variables_[slot].first]);
+    F_.resize(row_at_.size() * static_cast<std::size_t>(problem_.blocks));
+    gather();
     up_.resize(position_.size());
     down_.resize(position_.size());
     for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
         set_candidates(slot);
     all_in_play_ = std::ranges::all_of(in_play, [](char c) { return c != 0; });
+}
+
+// K beta of the rows in play, from that of all rows and back.
+void Smo::gather() {
+    const auto q = problem_.blocks, n = active();
+    for (std::int64_t b = 0; b < q; ++b)
+        for (std::int64_t p = 0; p < n; ++p) F_[b * n + p] = all_F_[row_at_[p] * q + b];
+}
+
+void Smo::scatter() {
+    const auto q = problem_.blocks, n = active();
+    for (std::int64_t b = 0; b < q; ++b)
+        for (std::int64_t p = 0; p < n; ++p) all_F_[row_at_[p] * q + b] = F_[b * n + p];
 }
 
 double Smo::candidate(std::int64_t k) const { return problem_.s[k] - problem_.D[k] * beta_[k]; }
@@ -166,30 +187,87 @@ std::int64_t Smo::best_variable(std::int64_t slot, bool up) const {
     return -1;
 }
 
-// Per group the variable that most wants to rise, and the bound of those that may fall; the group
-// in which the two lie furthest apart.
+// The variable of a group that most wants to rise, and the bound of those that may fall; up = -1
+// where one of the two is missing.
+Smo::Choice Smo::extremes(std::int64_t g) const {
+    const auto [first, last] = slots_of(g);
+    const Choice none{-1, -1, -inf, inf};
+    if (first == last) return none;
+    const double *up = up_.data() + first, *down = down_.data() + first;
+    const auto n = last - first;
+    const auto [high, low] =
+        with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto) {
+            return simd([&]() MM_LAMBDA {
+                const auto highest =
+                    best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
+                const auto lowest =
+                    best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
+                return std::pair(highest, lowest);
+            });
+        });
+    if (high.index < 0 || low.index < 0) return none;
+    return {g, first + high.index, high.value, -low.value};
+}
+
+// The group in which the two lie furthest apart.
 Smo::Choice Smo::most_violating() const {
     Choice chosen{-1, -1, -inf, inf};
-    for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
-        const auto [first, last] = slots_of(g);
-        if (first == last) continue;
-        const double *up = up_.data() + first, *down = down_.data() + first;
-        const auto n = last - first;
-        const auto [high, low] =
-            with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto) {
-                return simd([&]() MM_LAMBDA {
-                    const auto highest =
-                        best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
-                    const auto lowest = best_of<double>(
-                        n, [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
-                    return std::pair(highest, lowest);
-                });
-            });
-        if (high.index < 0 || low.index < 0) continue;
-        if (high.value + low.value > chosen.high - chosen.low)
-            chosen = {g, first + high.index, high.value, -low.value};
-    }
+    for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g)
+        if (const auto found = extremes(g); found.violation() > chosen.violation()) chosen = found;
     return chosen;
+}
+
+// Blocks come with many small groups (a sample each): a pass over all of them costs more than a
+// step, so one pass chooses several, and each is worked on until its violation is halved.
+Smo::Choice Smo::next_group() {
+    if (group_ >= 0)
+        if (const auto found = extremes(group_); found.violation() > std::max(tol, until_))
+            return found;
+    for (;;) {
+        while (!queue_.empty()) {
+            group_ = queue_.back().group;
+            queue_.pop_back();
+            const auto found = extremes(group_);
+            until_ = 0.5 * found.violation();
+            if (found.violation() > tol && found.violation() >= worth_) return found;
+        }
+        group_ = -1;
+        const double worst = queue_groups();
+        if (!(worst > tol)) return {-1, -1, -inf, inf};
+        worth_ = 0.5 * worst;
+    }
+}
+
+// Queue the most violating group of each stretch of groups; return the largest violation.
+double Smo::queue_groups() {
+    const auto count = static_cast<std::int64_t>(group_slots_.size());
+    const double* F = F_.data();
+    for (std::int64_t q = 0; q < queued; ++q) {
+        Choice worst{-1, -1, -inf, inf};
+        for (auto g = count * q / queued; g < count * (q + 1) / queued; ++g) {
+            const auto [first, last] = slots_of(g);
+            double high = -inf, low = inf;
+            for (auto k = first; k < last; ++k) {
+                const double f = F[position_[k]], rise = up_[k] - f, fall = down_[k] - f;
+                high = rise > high ? rise : high;
+                low = fall < low ? fall : low;
+            }
+            if (high - low > worst.violation()) worst = {g, -1, high, low};
+        }
+        if (worst.group >= 0) queue_.push_back(worst);
+    }
+    std::ranges::sort(queue_, [](const Choice& a, const Choice& b) {
+        return std::tuple(a.violation(), b.group) < std::tuple(b.violation(), a.group);
+    });
+    return queue_.empty() ? -inf : queue_.back().violation();
+}
+
+// K of two slots, from the row of the first.
+template <class S>
+S Smo::entry(const S* row, std::int64_t i, std::int64_t j) const {
+    if (problem_.blocks == 1) return row[position_[j]];
+    const auto start = position_[i] - column(i), at = position_[j] - start;
+    return at >= 0 && at < active() ? row[at] : S(0);
 }
 
 // Fan, Chen & Lin 2005, WSS2: the partner with the largest decrease (difference)^2 / curvature.
@@ -201,29 +279,44 @@ std::int64_t Smo::second_order(const S* row, const Choice& choice) const {
     const double scale = 1.0 / (choice.high - choice.low);  // keeps the squares within float
     // Below this share of K_ii + K_jj the curvature is rounding as soon as the difference is.
     constexpr double least = 1e-7;
-    const auto partner =
-        with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto at) {
-            return simd([&]() MM_LAMBDA {
-                return best_of<S>(last - first, [&](std::int64_t k) MM_LAMBDA {
-                    const double difference = (high - down[k] + F(k)) * scale;
-                    const S sum = static_cast<S>(own + curvature[k]);
-                    const S flat = (sum < 0 ? -sum : sum) * static_cast<S>(least);
-                    const S eta = sum - 2 * row[at(k)];
-                    const S d = static_cast<S>(difference);
-                    const S score = d * d / (eta > flat ? eta : flat);
-                    return d > 0 ? score : -std::numeric_limits<S>::infinity();
-                });
+    const auto search = [&](auto F, auto K) {
+        return simd([&]() MM_LAMBDA {
+            return best_of<S>(last - first, [&](std::int64_t k) MM_LAMBDA {
+                const double difference = (high - down[k] + F(k)) * scale;
+                const S sum = static_cast<S>(own + curvature[k]);
+                const S flat = (sum < 0 ? -sum : sum) * static_cast<S>(least);
+                const S eta = sum - 2 * K(k);
+                const S d = static_cast<S>(difference);
+                const S score = d * d / (eta > flat ? eta : flat);
+                return d > 0 ? score : -std::numeric_limits<S>::infinity();
             });
         });
+    };
+    const auto* position = position_.data() + first;
+    Best<S> partner{};
+    if (problem_.blocks == 1) {
+        partner = with_lookup(aligned_, F_.data(), position, [&](auto F, auto at) {
+            return search(F, [&](std::int64_t k) MM_LAMBDA { return row[at(k)]; });
+        });
+    } else {
+        const auto start = position_[choice.up] - column(choice.up), n = active();
+        const double* F = F_.data();
+        partner = search([=](std::int64_t k) MM_LAMBDA { return F[position[k]]; },
+                         [=](std::int64_t k) MM_LAMBDA {
+                             const auto at = position[k] - start;
+                             return at >= 0 && at < n ? row[at] : S(0);
+                         });
+    }
     return partner.index < 0 ? -1 : first + partner.index;
 }
 
 // The row of a slot. A missing one is computed in one block with rows that are likely wanted next:
-// the strongest candidates of the same kind, one from each stretch of the group.
+// the strongest candidates of the same kind, one from each stretch of the group, or with blocks
+// those of the groups in the queue.
 template <class S>
 const S* Smo::row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, bool up,
                      Pool& pool) {
-    const auto id = row_at_[position_[slot]];
+    const auto id = row_at_[column(slot)];
     if (cache.has(id)) {
         ++cache.counters.rows_cached;
         return cache.row(id);
@@ -245,8 +338,15 @@ const S* Smo::row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, 
                 });
             });
         if (best.index < 0) continue;
-        const auto other = row_at_[position_[from + best.index]];
+        const auto other = row_at_[column(from + best.index)];
         if (other != id && !cache.has(other)) block.push_back(other);
+    }
+    for (auto g = queue_.rbegin(); g != queue_.rend(); ++g) {
+        const auto other = row_at_[column(slots_of(g->group).first)];
+        if (static_cast<std::int64_t>(block.size()) > std::min(likely_rows, cache.capacity() / 4))
+            break;
+        if (std::ranges::find(block, other) == block.end() && !cache.has(other))
+            block.push_back(other);
     }
     cache.fetch(block, pool);
     return cache.row(id);
@@ -262,10 +362,28 @@ void Smo::add_rows(const S* a, double da, const S* b, double db) {
     });
 }
 
+template <class S>
+void Smo::add_row(const S* a, double da, std::int64_t slot) {
+    double* F = F_.data() + (position_[slot] - column(slot));
+    const auto n = active();
+    simd([&]() MM_LAMBDA {
+        for (std::int64_t p = 0; p < n; ++p) F[p] += da * static_cast<double>(a[p]);
+    });
+}
+
+// In a small group, variables that only rounding keeps off a bound would be its only free ones.
+double Smo::snapped(std::int64_t k, double value) const {
+    if (problem_.blocks == 1) return value;
+    const double hair = 8 * eps * (problem_.u[k] - problem_.l[k]);
+    if (hair == inf) return value;
+    if (problem_.u[k] - value <= hair) return problem_.u[k];
+    return value - problem_.l[k] <= hair ? problem_.l[k] : value;
+}
+
 // One step of SMO: move t from the variable that may fall to the one that should rise.
 template <class S>
 Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
-    const auto choice = most_violating();
+    const auto choice = problem_.blocks == 1 ? most_violating() : next_group();
     if (choice.up < 0 || choice.high - choice.low <= tol) return Outcome::converged;
     const auto i = choice.up;
     const S* row_i = row_of(cache, i, choice.group, true, pool);
@@ -277,27 +395,33 @@ Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
     if (j < 0) return Outcome::converged;
     const auto a = best_variable(i, true), b = best_variable(j, false);
     const double sum = curvature_[i] + curvature_[j];
-    const double eta = sum - 2.0 * static_cast<double>(row_i[position_[j]]);
+    const double eta = sum - 2.0 * static_cast<double>(entry(row_i, i, j));
     const double rise = choice.high - (down_[j] - F_[position_[j]]);
     if (a == b || !(rise > 0)) return Outcome::stalled;  // nothing but rounding
     const double room_a = problem_.u[a] - beta_[a], room_b = beta_[b] - problem_.l[b];
-    const bool flat = eta <= 8 * eps * std::abs(sum);  // or concave: the step ends at a bound
+    // Or concave, or NaN: the step ends at a bound.
+    const bool flat = !(eta > 8 * eps * std::abs(sum));
     const double t = std::min({flat ? inf : rise / eta, room_a, room_b});
     if (t == inf) {
         ray_ = {a, b};
         return Outcome::unbounded;
     }
     const double old_a = beta_[a], old_b = beta_[b];
-    beta_[a] = t == room_a ? problem_.u[a] : old_a + t;
-    beta_[b] = t == room_b ? problem_.l[b] : old_b - t;
+    beta_[a] = t == room_a ? problem_.u[a] : snapped(a, old_a + t);
+    beta_[b] = t == room_b ? problem_.l[b] : snapped(b, old_b - t);
     const double da = beta_[a] - old_a, db = beta_[b] - old_b;
     if (da == 0 && db == 0) return Outcome::stalled;
     if (std::abs(beta_[a]) > endless || std::abs(beta_[b]) > endless) since_refresh_ = 1LL << 40;
     last_ = {a, b, choice.high, choice.high - rise, eta, t * (rise - 0.5 * eta * t)};
     gained_ += last_.gain;
     const S* row_j = row_of(cache, j, choice.group, false, pool);
-    row_i = cache.row(row_at_[position_[i]]);
-    add_rows(row_i, da, row_j, db);
+    row_i = cache.row(row_at_[column(i)]);
+    if (problem_.blocks == 1) {
+        add_rows(row_i, da, row_j, db);
+    } else {
+        add_row(row_i, da, i);
+        add_row(row_j, db, j);
+    }
     set_candidates(i);
     set_candidates(j);
     return Outcome::running;
@@ -347,14 +471,17 @@ Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
              t * (wish - 0.5 * curvature_[slot] * t)};
     gained_ += last_.gain;
     const S* row = row_of(cache, slot, 0, rising, pool);
-    add_rows(row, beta_[k] - old, row, 0.0);
+    if (problem_.blocks == 1)
+        add_rows(row, beta_[k] - old, row, 0.0);
+    else
+        add_row(row, beta_[k] - old, slot);
     set_candidates(slot);
     return Outcome::running;
 }
 
 // Now and then: did the steps since the last look lower the objective by more than its rounding?
 bool Smo::progressing() {
-    if (++since_mark_ < std::max<std::int64_t>(10000, 4 * active())) return true;
+    if (++since_mark_ < std::max<std::int64_t>(10000, 4 * positions())) return true;
     double scale = 0;
     for (const auto k : order_) scale += std::abs(problem_.s[k] * beta_[k]);
     const bool enough = gained_ - marked_ > eps * scale;
@@ -366,6 +493,7 @@ bool Smo::progressing() {
 template <class S>
 Outcome Smo::loop(RowCache<S>& cache, std::int64_t iterations, double seconds, Pool& pool) {
     const double deadline = now() + seconds;
+    auto computed = cache.counters.rows_computed;
     for (std::int64_t done = 0; done < iterations; ++done) {
         if (shrinking_ && --until_shrink_ <= 0) {
             shrink();
@@ -375,8 +503,12 @@ Outcome Smo::loop(RowCache<S>& cache, std::int64_t iterations, double seconds, P
         if (outcome != Outcome::running) return outcome;
         ++iterations_;
         if (!progressing()) return Outcome::stalled;
-        if (++since_refresh_ > std::max<std::int64_t>(20000, 10 * active())) return Outcome::slow;
-        if ((active() > 1000 || done % 16 == 0) && now() > deadline) break;
+        if (++since_refresh_ > std::max<std::int64_t>(20000, 10 * positions()))
+            return Outcome::slow;
+        // Short steps do not look at the clock each time, unless they had to compute a row.
+        const bool long_step = active() > 1000 || cache.counters.rows_computed != computed;
+        computed = cache.counters.rows_computed;
+        if ((long_step || done % 16 == 0) && now() > deadline) break;
     }
     return Outcome::running;
 }
@@ -394,27 +526,36 @@ bool Smo::settled(std::int64_t slot, double high, double low) const {
 
 void Smo::shrink() {
     std::vector<char> wanted(row_at_.size(), 0);
-    for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
-        double high = -inf, low = inf;
-        const auto [first, last] = slots_of(g);
+    std::vector<Bounds> found(group_slots_.size());
+    double worst = 0;
+    for (std::size_t g = 0; g < found.size(); ++g) {
+        auto& [high, low] = found[g];
+        const auto [first, last] = group_slots_[g];
         for (auto k = first; k < last; ++k) {
             high = std::max(high, up_[k] - F_[position_[k]]);
             low = std::min(low, down_[k] - F_[position_[k]]);
         }
+        worst = std::max(worst, high - low);
+    }
+    for (std::size_t g = 0; g < found.size(); ++g) {
+        auto [high, low] = found[g];
+        const auto [first, last] = group_slots_[g];
+        // One group of many is set aside when it is solved with as much to spare as others violate.
+        if (problem_.blocks > 1 && groups() > 0 && high - low < -worst) continue;
         if (groups() == 0) {  // lambda = 0: judge against the largest single violation
-            const double worst = std::max({high, -low, 0.0});
-            high = worst;
-            low = -worst;
+            const double largest = std::max({high, -low, 0.0});
+            high = largest;
+            low = -largest;
         }
         for (auto k = first; k < last; ++k)
-            if (high <= low || !settled(k, high, low)) wanted[position_[k]] = 1;
+            if (high <= low || !settled(k, high, low)) wanted[column(k)] = 1;
     }
     std::vector<std::int64_t> positions;
     for (std::size_t p = 0; p < wanted.size(); ++p)
         if (wanted[p]) positions.push_back(static_cast<std::int64_t>(p));
     if (positions.size() * 10 > wanted.size() * 9 || positions.size() < 2) return;
     std::vector<char> in_play(problem_.diagonal.size(), 0);
-    for (std::size_t p = 0; p < row_at_.size(); ++p) all_F_[row_at_[p]] = F_[p];
+    scatter();
     for (const auto p : positions) in_play[row_at_[p]] = 1;
     lay_out(in_play);
     all_in_play_ = false;
@@ -423,12 +564,22 @@ void Smo::shrink() {
 
 std::vector<Smo::Bounds> Smo::bounds(bool in_play) const {
     std::vector<Bounds> all(static_cast<std::size_t>(std::max<std::int64_t>(groups(), 1)));
-    std::vector<double> F(in_play ? std::vector<double>(all_F_.size(), NAN) : all_F_);
-    for (std::size_t p = 0; p < row_at_.size(); ++p) F[row_at_[p]] = F_[p];
+    const auto q = problem_.blocks, n = active();
+    auto F = all_F_;
+    std::vector<char> counts(problem_.diagonal.size(), in_play ? 0 : 1);
+    for (std::int64_t p = 0; p < n; ++p) {
+        counts[row_at_[p]] = 1;
+        for (std::int64_t b = 0; b < q; ++b) F[row_at_[p] * q + b] = F_[b * n + p];
+    }
     for (const auto k : order_) {
-        const double value = candidate(k) - F[problem_.row[k]];
-        if (std::isnan(value)) continue;
+        const auto row = problem_.row[k];
+        if (!counts[row]) continue;
+        const double value = candidate(k) - F[row * q + block_of(k)];
         auto& b = all[std::max<std::int64_t>(problem_.group[k], 0)];
+        if (!std::isfinite(value)) {  // nothing may be called solved here
+            b = {inf, -inf};
+            continue;
+        }
         if (beta_[k] < problem_.u[k]) b.high = std::max(b.high, value);
         if (beta_[k] > problem_.l[k]) b.low = std::min(b.low, value);
     }
@@ -484,8 +635,19 @@ void Smo::rebalance() {
             if (roomiest[g] < 0 || room(k) > room(roomiest[g])) roomiest[g] = k;
         }
     for (std::size_t g = 0; g < missing.size(); ++g)
-        if (const auto k = roomiest[g]; k >= 0 && room(k) > std::abs(missing[g]))
+        if (const auto k = roomiest[g]; k >= 0 && room(k) > std::abs(missing[g])) {
             beta_[k] += static_cast<double>(missing[g]);
+            missing[g] = 0;
+        }
+    // In a small group no variable may have that room: those a hair off their bounds go back.
+    for (const auto k : order_)
+        if (const auto g = problem_.group[k];
+            problem_.blocks > 1 && g >= 0 && missing[g] != 0 && room(k) > 0) {
+            const double old = beta_[k], off = static_cast<double>(missing[g]);
+            const double end = off > 0 ? problem_.u[k] : problem_.l[k];
+            beta_[k] = std::abs(end - old) <= std::abs(off) ? end : old + off;
+            missing[g] -= static_cast<long double>(beta_[k]) - old;
+        }
     for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
         set_candidates(slot);
 }
@@ -494,7 +656,9 @@ void Smo::refresh(std::span<const double> kbeta) {
     all_F_.assign(kbeta.begin(), kbeta.end());
     since_mark_ = since_refresh_ = 0;
     gained_ = marked_ = 0;
-    for (std::size_t p = 0; p < row_at_.size(); ++p) F_[p] = all_F_[row_at_[p]];
+    gather();
+    queue_.clear();
+    group_ = -1;
     const double worst = violation(false);
     if (all_in_play_ || worst <= tol || violation(true) > std::max(0.5 * worst, tol)) return;
     lay_out(std::vector<char>(problem_.diagonal.size(), 1));

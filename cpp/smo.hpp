@@ -4,7 +4,8 @@
 //     m_g,
 //
 // by pairs chosen with second-order information (Fan, Chen & Lin 2005, WSS2), or by single
-// variables where there is no group. Labels, kernels and C are unknown here.
+// variables where there is no group. Labels, kernels and C are unknown here. Where variables have
+// blocks, K counts only inside a block; the rows of K are those of the Gram for all of them.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,8 @@ struct Quadratic {
     std::vector<std::int64_t> row, group;  // per variable; group -1 = none
     std::vector<double> m;                 // per group
     std::vector<double> diagonal;          // K_ii per row of the Gram
+    std::vector<std::int64_t> block = {};  // per variable; empty: one block
+    std::int64_t blocks = 1;
 };
 
 enum class Outcome {
@@ -34,7 +37,7 @@ enum class Outcome {
 
 class Smo {
  public:
-    // `kbeta` is K beta per row of the Gram.
+    // `kbeta` is K beta per row of the Gram, and within it per block.
     Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
         double tol, bool shrinking, bool single_rows, std::int64_t cache_bytes);
 
@@ -87,13 +90,27 @@ class Smo {
     struct Choice {
         std::int64_t group = -1, up = -1;  // a slot
         double high, low;                  // bounds of s - Kb - Db over the group
+        double violation() const { return high - low; }
     };
 
     void lay_out(const std::vector<char>& in_play);
     void set_candidates(std::int64_t slot);
     double candidate(std::int64_t variable) const;
+    double snapped(std::int64_t variable, double value) const;
     std::int64_t best_variable(std::int64_t slot, bool up) const;
+    Choice extremes(std::int64_t group) const;
     Choice most_violating() const;
+    Choice next_group();
+    double queue_groups();
+    // Where a slot's row lies among the rows in play, and the block of a slot.
+    std::int64_t column(std::int64_t slot) const {
+        return problem_.blocks == 1 ? position_[slot] : position_[slot] % active();
+    }
+    std::int64_t block_of(std::int64_t variable) const {
+        return problem_.blocks == 1 ? 0 : problem_.block[variable];
+    }
+    template <class S>
+    S entry(const S* row, std::int64_t i, std::int64_t j) const;
     Range slots_of(std::int64_t group) const {
         return group_slots_[static_cast<std::size_t>(group)];
     }
@@ -112,9 +129,14 @@ class Smo {
     const S* row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, bool up, Pool& pool);
     template <class S>
     void add_rows(const S* a, double da, const S* b, double db);
+    template <class S>
+    void add_row(const S* a, double da, std::int64_t slot);
+    void gather();
+    void scatter();
     double violation(bool in_play) const;
     std::vector<Bounds> bounds(bool in_play) const;
     bool progressing();
+    std::int64_t positions() const { return static_cast<std::int64_t>(F_.size()); }
     std::int64_t groups() const { return static_cast<std::int64_t>(problem_.m.size()); }
 
     Quadratic problem_;
@@ -123,10 +145,11 @@ class Smo {
     std::variant<RowCache<float>, RowCache<double>> cache_;
 
     // A slot holds the variables of one group on one row (two in regression): one candidate to go
-    // up and one to go down. Slots are sorted by group, positions are the rows in play.
-    std::vector<std::int64_t> order_;     // variables that can move, by (group, row)
-    std::vector<std::int64_t> row_at_;    // position -> row of the Gram
-    std::vector<double> F_;               // K beta per position
+    // up and one to go down. Slots are sorted by group, positions are the rows in play, once for
+    // each block.
+    std::vector<std::int64_t> order_;     // variables that can move, by (group, row, block)
+    std::vector<std::int64_t> row_at_;    // row in play -> row of the Gram
+    std::vector<double> F_;               // K beta per position: block after block
     std::vector<std::int64_t> position_;  // slot -> position
     std::vector<Range> variables_;        // slot -> range of order_
     std::vector<Range> group_slots_;      // group -> range of slots; a single one without groups
@@ -134,8 +157,13 @@ class Smo {
     std::vector<double> curvature_;       // per slot: K_ii + D
     bool aligned_ = true;                 // a group's slots lie on consecutive positions
 
-    std::vector<double>
-        all_F_;  // K beta per row of the Gram, as of the last refresh where set aside
+    // K beta per row of the Gram (and block), as of the last refresh where set aside.
+    std::vector<double> all_F_;
+    // With blocks: the group at work, until its violation is below `until_`; the groups to look at
+    // next, the worst last, worth it while above `worth_`.
+    std::int64_t group_ = -1;
+    double until_ = 0, worth_ = 0;
+    std::vector<Choice> queue_;
     bool all_in_play_ = true;
     std::int64_t iterations_ = 0, until_shrink_ = 0, since_mark_ = 0, since_refresh_ = 0;
     double gained_ = 0, marked_ = 0;

@@ -399,6 +399,8 @@ def _offset(problem: Problem, found: dict[str, float]) -> float:
     """What stands beside w·φ(x): b, or −ρ of a one-class machine."""
     if problem.name == "svdd":
         raise ValueError("svdd has a ball, not a hyperplane.")
+    if problem.block is not None:
+        raise ValueError(f"{problem.name} has a hyperplane for each class, not one.")
     return found["b"] if "b" in found else -found["rho"]
 
 

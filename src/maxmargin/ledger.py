@@ -55,7 +55,8 @@ def ledger(
         - ``alpha``: the size of the point's coefficient; ``state``: zero, free or bound;
           ``C``: its bound;
         - ``margin``: y (f + b), in units of η for ν-SVC (NaN if η ≤ 0); ε − abs(z − f − b) for
-          regression; f − ρ for one-class; R² − ‖φ(x) − a‖² for SVDD;
+          regression; f − ρ for one-class; R² − ‖φ(x) − a‖² for SVDD; for Crammer-Singer, where α
+          is that of the point's own class, how far this class beats the best other one;
         - ``geometric_margin``: the same as a distance (NaN if w = 0);
         - ``slack``: ξ; ``case``: where the point lies;
         - ``kkt_residual``: by how much it violates the KKT conditions;
@@ -87,11 +88,16 @@ def ledger(
     point = problem.project(beta)
     kbeta = problem.kbeta(point)
     coefficients = problem.by_row(point)
-    f = np.zeros(problem.gram.n)
-    f[problem.row] = kbeta
-    alpha, w2 = np.abs(coefficients), max(0.0, float((coefficients * f).sum()))
-    found = problem.parameters(certificate.lam, point)
-    margin, geometric, slack, case = _position(problem, found, f, w2, tau)
+    f = np.zeros_like(coefficients)
+    f[problem.row if problem.block is None else (problem.row, problem.block)] = kbeta
+    if problem.name == "crammer_singer":
+        alpha = (problem.by_row(problem.s) * coefficients).sum(axis=1)
+        margin, geometric = _class_margins(problem, coefficients, f)
+        slack, case = np.maximum(0.0, 1 - margin), _cases(margin, tau)
+    else:
+        alpha, w2 = np.abs(coefficients), max(0.0, float((coefficients * f).sum()))
+        found = problem.parameters(certificate.lam, point)
+        margin, geometric, slack, case = _position(problem, found, f, w2, tau)
     states = np.where(alpha == 0, "zero", np.where(alpha < problem.C, "free", "bound"))
     columns: dict[str, Column] = {
         "alpha": alpha,
@@ -108,6 +114,24 @@ def ledger(
     return Ledger(columns)
 
 
+def _cases(m: Floats, tau: float) -> Column:
+    """N0 §3.4.1."""
+    names = ["outside", "on margin", "inside margin", "misclassified"]
+    return np.select([m > 1 + tau, m >= 1 - tau, m >= 0, m < 0], names, "undefined")
+
+
+def _class_margins(problem: Problem, coefficients: Floats, f: Floats) -> tuple[Floats, Floats]:
+    """By how much f of the own class beats each other one; the least, and the least distance."""
+    own = problem.by_row(problem.s) > 0
+    gram = coefficients.T @ f  # of the w_k
+    squares = np.diag(gram) + np.diag(gram)[:, None] - gram - gram.T
+    lengths = np.sqrt(np.maximum(squares, 0.0))[own.argmax(axis=1)]
+    margins = np.where(own, np.inf, f[own][:, None] - f)
+    distances = np.divide(margins, lengths, out=np.full_like(f, np.nan), where=lengths > 0)
+    distances[own] = np.inf
+    return margins.min(axis=1), distances.min(axis=1)
+
+
 def _position(
     problem: Problem, found: dict[str, float], f: Floats, w2: float, tau: float
 ) -> tuple[Floats, Floats, Floats, Column]:
@@ -117,9 +141,7 @@ def _position(
         unit = found.get("eta", 1.0)
         value = problem.y * (f + found["b"])
         m = value / unit if unit > 0 else np.full_like(f, np.nan)
-        names = ["outside", "on margin", "inside margin", "misclassified"]
-        case = np.select([m > 1 + tau, m >= 1 - tau, m >= 0, m < 0], names, "undefined")
-        return m, value / norm, np.maximum(0.0, 1 - m), case
+        return m, value / norm, np.maximum(0.0, 1 - m), _cases(m, tau)
     if problem.z is not None:
         epsilon = found.get("epsilon", problem.epsilon)
         m = epsilon - np.abs(problem.z - f - found["b"])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Problem",
+    "crammer_singer",
     "hard_margin",
     "nu_svc",
     "nu_svr",
@@ -66,6 +67,9 @@ class Problem:
         As given, where the formulation has them.
     scale : float
         Primal and dual are reported times this (2 for SVDD and for N3's w·w + C Σξ).
+    block : ndarray of int64 of shape (n_variables,), optional
+        K counts only between variables of one block: each block has its own w = Σ β_i φ(x_i). None
+        is a single block.
     """
 
     name: str
@@ -83,6 +87,7 @@ class Problem:
     epsilon: float | None = None
     nu: float | None = None
     scale: float = 1.0
+    block: Ints | None = None
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.gram.n} samples, {self.n_variables} variables>"
@@ -98,6 +103,11 @@ class Problem:
         return len(self.m)
 
     @cached_property
+    def n_blocks(self) -> int:
+        """Number of blocks, 1 where no variable has one."""
+        return 1 if self.block is None else int(self.block.max()) + 1
+
+    @cached_property
     def _members(self) -> tuple[Ints, Ints]:
         """The grouped variables sorted by group, and where each group starts among them."""
         order = np.argsort(self.group, kind="stable")
@@ -105,22 +115,35 @@ class Problem:
         return order, np.searchsorted(self.group[order], np.arange(self.n_groups))
 
     def by_row(self, beta: Floats) -> Floats:
-        """Sum the variables of each sample: its coefficient in w = Σ β_i φ(x_i)."""
-        sums = np.bincount(self.row, weights=beta, minlength=self.gram.n)
-        return np.asarray(sums, dtype=np.float64)
+        """Sum the variables of each sample: its coefficient in w = Σ β_i φ(x_i).
+
+        With blocks in that of each block, shape (n_samples, n_blocks).
+        """
+        if self.block is None:
+            sums = np.bincount(self.row, weights=beta, minlength=self.gram.n)
+            return np.asarray(sums, dtype=np.float64)
+        cells = self.row * self.n_blocks + self.block
+        sums = np.bincount(cells, weights=beta, minlength=self.gram.n * self.n_blocks)
+        return np.asarray(sums, dtype=np.float64).reshape(self.gram.n, self.n_blocks)
+
+    def by_variable(self, values: Floats) -> Floats:
+        """Give each variable the value of its sample, and of its block: the transpose of by_row."""
+        at = self.row if self.block is None else (self.row, self.block)
+        picked: Floats = values[at]
+        return picked
 
     def kbeta(self, beta: Floats) -> Floats:
         """Compute (Kβ)_k, without the diagonal D, for each variable."""
-        values: Floats = self.gram.matvec(self.by_row(beta))[self.row]
-        return values
+        return self.by_variable(self.gram.matvec(self.by_row(beta)))
 
     def lift(self, coef: ArrayLike) -> Floats:
         """Find the β whose variables sum to these coefficients per sample: `by_row` undone.
 
         In regression a positive coefficient belongs to the variable that pushes up.
         """
-        values = np.asarray(coef, dtype=np.float64).reshape(self.gram.n)[self.row]
-        if self.n_variables > self.gram.n:
+        shape = (self.gram.n,) if self.block is None else (self.gram.n, -1)
+        values = self.by_variable(np.asarray(coef, dtype=np.float64).reshape(shape))
+        if self.z is not None:
             values = np.where(self.u > 0, np.maximum(values, 0.0), np.minimum(values, 0.0))
         return self.settle(values)
 
@@ -222,16 +245,32 @@ class Problem:
         return point
 
     def _rebalance(self, beta: Floats) -> None:
-        """Put each small imbalance on the variable of its group with the most room."""
+        """Put each small imbalance on the variable of its group with the most room.
+
+        In a small group that may be none: all variables are a hair off their bounds, by the
+        rounding of the larger values they had before. Then they go back to these one by one.
+        """
         missing = self._imbalance(beta)
         for g in np.flatnonzero(missing).tolist():
-            k = self._of(g)
+            k, off = self._of(g), float(missing[g])
             room = np.minimum(self.u[k] - beta[k], beta[k] - self.l[k])
-            if abs(missing[g]) <= min(DRIFT * float(np.abs(beta[k]).sum()), float(room.max())):
-                beta[k[np.argmax(room)]] += missing[g]
+            if abs(off) <= min(DRIFT * float(np.abs(beta[k]).sum()), float(room.max())):
+                beta[k[np.argmax(room)]] += off
+            elif abs(off) <= self._rounding(k):
+                for j in k[np.argsort(-room)][: np.count_nonzero(room)].tolist():
+                    old, new = float(beta[j]), float(self.u[j] if off > 0 else self.l[j])
+                    beta[j] = new if abs(new - old) <= abs(off) else old + off
+                    off -= float(beta[j]) - old
+
+    def _rounding(self, k: Ints) -> float:
+        """What the rounding of many steps may add up to in these variables."""
+        ends = np.concatenate([self.l[k], self.u[k]])
+        return 1e-3 * DRIFT * float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0))
 
     def parameters(self, lam: Floats, beta: Floats) -> dict[str, float]:
-        """Name what the multipliers mean: b; b, eta; b, epsilon; rho; or R2."""
+        """Name what the multipliers mean: b; b, eta; b, epsilon; rho; R2; or nothing."""
+        if self.name == "crammer_singer":  # one per sample
+            return {}
         first, *others = map(float, lam) if len(lam) else (0.0,)
         if self.name == "nu_svc":  # N4, with b = minus its b: w·u + b = η, w·v + b = −η
             return {"b": (first + others[0]) / 2, "eta": (others[0] - first) / 2}
@@ -652,6 +691,72 @@ def svdd(
     s = 0.5 * np.asarray(gram.diag, dtype=np.float64)
     m = [min(1.0, float(price.sum()))]
     return _assemble("svdd", gram, s, 0 * w, price, C=price, m=m, nu=nu, scale=2.0)
+
+
+def crammer_singer(
+    gram: Gram, y: ArrayLike, *, C: ArrayLike = 1.0, sample_weight: Weights = None
+) -> Problem:
+    r"""Separate several classes by one machine: the true class must win by a margin of 1.
+
+    Parameters
+    ----------
+    gram : Gram
+    y : array-like of shape (n_samples,), integers 0 .. n_classes - 1
+        Every class needs a sample of positive weight.
+    C : float or array-like of shape (n_samples,)
+    sample_weight : array-like of shape (n_samples,), optional
+
+    Notes
+    -----
+    Crammer & Singer (2001), without a bias:
+
+    .. math:: \min_w \tfrac12 \sum_k \|w_k\|^2 + \sum_i C_i \max_k
+              (1 - \delta_{k y_i} + w_k \cdot \phi(x_i) - w_{y_i} \cdot \phi(x_i))
+
+    With :math:`w_k = \sum_i \beta_{ik} \phi(x_i)` its dual has a block for each class and a group
+    for each sample:
+
+    .. math:: \min_\beta \tfrac12 \sum_k \beta_k^\top K \beta_k - \sum_i \beta_{i y_i}
+              \quad\text{s.t.}\quad \textstyle\sum_k \beta_{ik} = 0,\
+              0 \le \beta_{i y_i} \le C_i,\ -C_i \le \beta_{ik} \le 0\ (k \ne y_i)
+
+    Only :math:`\beta_{ik} \le C_i \delta_{k y_i}` need be said, the other bounds follow with the
+    sum. So the multiplier of a sample is any number between the smallest and the second smallest
+    of the :math:`\delta_{k y_i} - w_k \cdot \phi(x_i)`. Variables are ordered by class, then by
+    sample. For two classes :math:`w_1 - w_0` is the ``soft_margin`` without bias and with 2C, and
+    all values are half of its.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.solvers import solve
+    >>> problem = crammer_singer(Linear().gram(np.eye(3)), [0, 1, 2])
+    >>> solve(problem, tol=1e-9).alpha.round(3)
+    array([[ 0.667, -0.333, -0.333],
+           [-0.333,  0.667, -0.333],
+           [-0.333, -0.333,  0.667]])
+    """
+    codes, w = _vector(gram, "y", y), _weights(gram, sample_weight)
+    present = np.unique(codes[w > 0])
+    if not np.array_equal(present, np.arange(len(present))) or not np.isin(codes, present).all():
+        raise ValueError(
+            "y must be integers 0, 1, .., n_classes - 1, each with a sample of positive weight; "
+            f"got {np.unique(codes)[:5]}."
+        )
+    if len(present) < 2:
+        raise ValueError(f"two classes are needed; all {int((w > 0).sum())} samples are of one.")
+    C, own, n = _price(gram, C) * w, codes == present[:, None], len(codes)
+    return _assemble(
+        "crammer_singer",
+        gram,
+        own.astype(np.float64).ravel(),
+        np.where(own, 0.0, 0.0 - C).ravel(),
+        np.where(own, C, 0.0).ravel(),
+        C=C,
+        group=np.tile(np.arange(n), len(present)),
+        m=[0.0] * n,
+        block=np.repeat(np.arange(len(present)), n),
+    )
 
 
 def _assemble(

@@ -39,8 +39,13 @@ def check_dense(solver: str, problem: Problem, largest: int) -> None:
 
 
 def matrix(problem: Problem) -> Floats:
-    """Return P = K + D over the variables, K mapped through their rows."""
-    P = problem.gram.tile(problem.row, problem.row)
+    """Return P = K + D over the variables, K mapped through their rows, 0 across blocks."""
+    if problem.block is None:
+        P = problem.gram.tile(problem.row, problem.row)
+    else:
+        every = np.arange(problem.gram.n)
+        P = problem.gram.tile(every, every)[np.ix_(problem.row, problem.row)]
+        P *= problem.block[:, None] == problem.block
     P[np.diag_indices_from(P)] += problem.D
     return P
 

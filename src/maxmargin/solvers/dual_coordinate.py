@@ -178,6 +178,8 @@ def _lowest(beta: float, g: float, c: float, lower: float, upper: float) -> floa
 
 def refuse_groups(solver: str, problem: Problem) -> None:
     """Raise ValueError if a sum of variables is fixed: one variable alone could not move."""
+    if problem.block is not None:
+        raise ValueError(f"{solver} has one w, {problem.name} one for each class. Use SMO.")
     if problem.n_groups:
         groups = "one group" if problem.n_groups == 1 else f"{problem.n_groups} groups"
         raise ValueError(

@@ -38,7 +38,7 @@ def minimise_on_face(
     -------
     ndarray of shape (n_variables,) or None
         A feasible point that is no worse. None where this does not apply: fewer than two free
-        variables, too many of them.
+        variables, too many of them, or blocks (whose many small groups pairs solve well).
 
     Notes
     -----
@@ -51,7 +51,7 @@ def minimise_on_face(
     that. Variables that end at a bound leave F, and the next round begins.
     """
     free = np.flatnonzero((problem.l < beta) & (beta < problem.u))
-    if not 2 <= len(free) <= _LARGEST:
+    if problem.block is not None or not 2 <= len(free) <= _LARGEST:
         return None
     rows = problem.row[free]
     H = problem.gram.tile(rows, rows)

@@ -24,7 +24,8 @@ EPS = float(np.finfo(np.float64).eps)
 
 def refuse_others(solver: str, problem: Problem) -> None:
     """Raise a ValueError unless the problem is N0 eq. (56) or (70), before any kernel entry."""
-    if problem.name not in ("soft_margin", "hard_margin") or problem.n_groups != 1:
+    binary = problem.name in ("soft_margin", "hard_margin") and problem.block is None
+    if not binary or problem.n_groups != 1:
         got = problem.name + ("" if problem.n_groups else " without bias")
         known = "classification with one bias (soft_margin, hard_margin)"
         raise ValueError(f"{solver} solves {known}; got {got}. Use SMO.")

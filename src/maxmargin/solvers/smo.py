@@ -74,6 +74,11 @@ class SMO:
 
     def init(self, problem: Problem, *, tol: float, beta: Floats | None) -> _State:
         """Start at ``beta``, or at a sparse feasible point."""
+        if self.record_steps and problem.block is not None:
+            raise ValueError(
+                f"SMO tells the steps of one machine; {problem.name} has {problem.n_blocks}, one "
+                "for each class. Leave out record_steps; record_every works."
+            )
         return _State(self, problem, tol, problem.start() if beta is None else beta)
 
     def step(self, state: _State, chunk: int) -> None:
@@ -116,9 +121,11 @@ class _State:
         with one_blas_thread():
             self.core = _core.Smo(
                 gram.core_rows, gram.program, p.s, p.l, p.u, p.D, p.row, p.group, p.m,
-                gram.diag, beta, gram.matvec(p.by_row(beta)), tol=_DRIFT * self.tol,
+                gram.diag, beta, gram.matvec(p.by_row(beta)).ravel(), tol=_DRIFT * self.tol,
                 shrinking=self.solver.shrinking, single_rows=self.single,
-                single_products=self.single and _single_products(p), cache_bytes=int(min(size * 2**20, 2.0**62)),
+                single_products=self.single and _single_products(p),
+                cache_bytes=int(min(size * 2**20, 2.0**62)),
+                block=p.block,
             )  # fmt: skip
 
     @property
@@ -190,10 +197,11 @@ class _State:
         self.core.rebalance()
         beta = self.core.beta
         kbeta = p.gram.matvec(p.by_row(beta))
-        self.core.refresh(kbeta)
+        self.core.refresh(kbeta.ravel())
+        kbeta = p.by_variable(kbeta)
         violation = float(self.core.violation())
-        noise = 4 * EPS * float(np.abs(p.s * beta).sum() + np.abs(beta * kbeta[p.row]).sum())
-        objective = float((beta * (p.s - 0.5 * kbeta[p.row] - 0.5 * p.D * beta)).sum())
+        noise = 4 * EPS * float(np.abs(p.s * beta).sum() + np.abs(beta * kbeta).sum())
+        objective = float((beta * (p.s - 0.5 * kbeta - 0.5 * p.D * beta)).sum())
         # Against the best ever: against the last one a cycle would look like progress.
         improved = objective - self._best > noise or violation < 0.5 * self._least
         if violation <= self._least:
@@ -203,7 +211,7 @@ class _State:
         self._leapt = self._leapt and not improved
         self.violation = self._fresh = violation
         self._objective = objective
-        if violation <= self.tol and not self._far(beta, kbeta[p.row]):
+        if violation <= self.tol and not self._far(beta, kbeta):
             if not self._polish(beta):
                 self.status = Status.OPTIMAL
         elif self._stalls >= 2:
