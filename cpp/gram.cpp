@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "simd.hpp"
 
@@ -18,13 +19,24 @@ double now() {
         .count();
 }
 
+// Whether squares of these data, and a gamma of their scale, are well inside the range of float.
+bool fits_single(const Rows& rows) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
+    std::iota(all.begin(), all.end(), 0);
+    const auto norms = squared_norms(rows, all, {});
+    const double largest = norms.empty() ? 0.0 : *std::ranges::max_element(norms);
+    return largest == 0 || (largest > 1e-30 && largest < 1e30);
+}
+
 }  // namespace
 
 template <class S>
 RowCache<S>::RowCache(Source source, std::int64_t bytes)
     : source_(std::move(source)),
       bytes_(bytes),
-      slot_(static_cast<std::size_t>(height(source_.rows)), -1) {}
+      slot_(static_cast<std::size_t>(height(source_.rows)), -1) {
+    source_.single_products = source_.single_products && fits_single(source_.rows);
+}
 
 template <class S>
 void RowCache<S>::reset(std::vector<std::int64_t> columns) {

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from maxmargin import _core, kernels
+from maxmargin import _core, kernels, problems, solvers
 from maxmargin.grams import Gram, as_rows, check_data, default_cache_size, evaluate, expand
 
 RNG = np.random.default_rng(0)
@@ -351,6 +351,14 @@ def rotated(eigenvalues, dtype):
     Q, _ = np.linalg.qr(np.random.default_rng(n).normal(size=(n, n)))
     K = (Q * eigenvalues) @ Q.T
     return ((K + K.T) / 2).astype(dtype)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_float32_rows_of_data_beyond_the_range_of_float32(scale):
+    rows = np.random.default_rng(0).uniform(-1, 1, size=(2100, 2))  # enough for float32 rows
+    y = np.where(np.linalg.norm(rows, axis=1) > 0.7, 1.0, -1.0)
+    problem = problems.soft_margin(kernels.RBF().gram(scale * rows), y)
+    assert solvers.solve(problem, max_iter=5000).status == "optimal"
 
 
 def test_a_small_negative_eigenvalue_is_seen():
