@@ -29,13 +29,19 @@ struct Best {
     std::int64_t index;
 };
 
-// The largest value(k), k in [0, n), and its lowest index; -1 if all are -inf. Maxima of blocks are
-// taken in 16 lanes, then the winning block is read once more for the place.
+// The largest value(k), k in [0, n), and the lowest index of those that differ from it by rounding
+// only, so that the same steps are taken however the same data come; -1 if all are -inf. Maxima of
+// blocks are taken in 16 lanes, then the winning block is read once more for the place.
 template <class V, class Value>
 MM_INLINE Best<V> best_of(std::int64_t n, const Value& value) {
     constexpr std::int64_t lanes = 16, block = 512;
     constexpr V lowest = -std::numeric_limits<V>::infinity();
+    constexpr V tie = sizeof(V) == 8 ? V(1e-10) : V(0);
+    const auto above = [](V v, V best) MM_LAMBDA {
+        return best == lowest ? v > best : v > best + tie * (best < 0 ? -best : best);
+    };
     Best<V> best{lowest, -1};
+    V leader = lowest;
     std::int64_t winner = -1;
     for (std::int64_t start = 0; start < n; start += block) {
         const std::int64_t end = std::min(n, start + block);
@@ -53,16 +59,17 @@ MM_INLINE Best<V> best_of(std::int64_t n, const Value& value) {
             const V v = value(k);
             top = v > top ? v : top;
         }
-        if (top > best.value) {
-            best.value = top;
+        best.value = top > best.value ? top : best.value;
+        if (above(top, leader)) {
+            leader = top;
             winner = start;
         }
     }
     if (winner < 0) return best;
-    V top = lowest;
+    leader = lowest;
     for (std::int64_t k = winner; k < std::min(n, winner + block); ++k)
-        if (const V v = value(k); v > top) {
-            top = v;
+        if (const V v = value(k); above(v, leader)) {
+            leader = v;
             best.index = k;
         }
     return best;
@@ -206,7 +213,12 @@ Smo::Choice Smo::extremes(std::int64_t g) const {
             });
         });
     if (high.index < 0 || low.index < 0) return none;
-    return {g, first + high.index, high.value, -low.value};
+    auto chosen = first + high.index;
+    const auto wish = [&](std::int64_t slot) { return up_[slot] - F_[position_[slot]]; };
+    if (high.value - wish(chosen) > 0.01 * (high.value + low.value))  // too small for ties
+        while (wish(chosen = chosen + 1 < last ? chosen + 1 : first) < high.value) {
+        }
+    return {g, chosen, high.value, -low.value};
 }
 
 // The group in which the two lie furthest apart.
@@ -383,9 +395,10 @@ double Smo::snapped(std::int64_t k, double value) const {
 // One step of SMO: move t from the variable that may fall to the one that should rise.
 template <class S>
 Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
-    const auto choice = problem_.blocks == 1 ? most_violating() : next_group();
+    auto choice = problem_.blocks == 1 ? most_violating() : next_group();
     if (choice.up < 0 || choice.high - choice.low <= tol) return Outcome::converged;
     const auto i = choice.up;
+    choice.high = up_[i] - F_[position_[i]];
     const S* row_i = row_of(cache, i, choice.group, true, pool);
     const double own = down_[i];
     if (variables_[i].last - variables_[i].first == 1)

@@ -275,7 +275,9 @@ def combine(certificates: Sequence[Certificate]) -> Certificate:
     """
     if len(certificates) == 1:
         return certificates[0]
-    primal, dual, gap = (float(sum(getattr(c, v) for c in certificates)) for v in ("primal", "dual", "gap"))
+    primal, dual, gap = (
+        float(sum(getattr(c, v) for c in certificates)) for v in ("primal", "dual", "gap")
+    )
     convex = [c.convex for c in certificates]
     statuses = {c.status for c in certificates}
     return Certificate(
@@ -373,7 +375,9 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
     if problem.z is not None:  # a scaled w fits no better: the targets lie in the tube, or not
         r = s - kbeta - problem.spread(problem.multipliers(s - kbeta))
         excess = max(float(r[up].max(initial=0.0)), float((-r[down]).max(initial=0.0)))
-        return 1.0 if excess <= 8 * (_rounding(problem, beta) + EPS * float(np.abs(s).max())) else None
+        return (
+            1.0 if excess <= 8 * (_rounding(problem, beta) + EPS * float(np.abs(s).max())) else None
+        )
     # One more group for the variables without one: there λ = 0 stands on both sides.
     g = np.where(problem.group < 0, problem.n_groups, problem.group)
     f_up, f_down = (np.full(problem.n_groups + 1, np.inf) for _ in range(2))
@@ -397,7 +401,7 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
 def _kkt_violation(problem: Problem, beta: Floats, kbeta: Floats) -> float:
     """Measure by how much the steepest feasible direction still improves, as LIBSVM does."""
     gradient = problem.s - kbeta - problem.D * beta
-    if np.isnan(gradient).any():
+    if not np.isfinite(gradient).all():
         return math.inf
     alone = problem.group < 0
     worst = [
@@ -459,7 +463,8 @@ def infeasibility_proof(problem: Problem, beta: ArrayLike) -> str:
     bound = margin_bound(problem, beta)
     remedy = "Use a finite C or another kernel."
     if problem.z is not None:
-        return f"{problem.name} has no solution: no function of this kernel keeps every target in the tube. {remedy}"
+        reason = "no function of this kernel keeps every target in the tube"
+        return f"{problem.name} has no solution: {reason}. {remedy}"
     if math.isinf(bound):
         return f"{problem.name} has no solution. {remedy}"
     rows = np.unique(problem.row[np.flatnonzero(_hull_weights(problem, beta))])

@@ -34,7 +34,7 @@ from maxmargin.ledger import Ledger, ledger
 from maxmargin.problems import Problem
 from maxmargin.progress import ProgressBar
 from maxmargin.solvers import SMO, Progress, Solution, solve
-from maxmargin.tables import Table, stack
+from maxmargin.tables import stack
 
 __all__ = ["Part", "Piece", "SupportVectorMachine"]
 
@@ -67,6 +67,9 @@ class Piece:
 
 class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     """Base of the estimators that solve the one QP; their parameters are documented there."""
+
+    n_iter_: Any
+    intercept_: Floats
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [
@@ -357,7 +360,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return expand(self._basis(), as_rows(X), coef, n_threads=self.n_threads)
 
     def _weights_of_features(self) -> Any:
-        """w of each output, for the linear kernel: (n_outputs, n_features)."""
+        """W of each output, for the linear kernel: (n_outputs, n_features)."""
         vectors = self.support_vectors_
         if sp.issparse(vectors):
             return type(vectors)(self._columns().T) @ vectors
@@ -385,7 +388,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        """Weights of the features, for a linear kernel only; read-only, (n_problems, n_features)."""
+        """Weights of the features, for a linear kernel only: (n_problems, n_features)."""
         if not isinstance(self._kernel_object(), Linear):
             raise AttributeError("coef_ is only available when using a linear kernel")
         check_is_fitted(self)
@@ -456,10 +459,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         X, y = twin._validate_fit(X, y)
         if (X.shape if hasattr(X, "shape") else (len(X),)) != self.shape_fit_:
             raise ValueError(f"pass the training data: X had shape {self.shape_fit_} at fit.")
-        support = self.support_
-        if len(support) and self._mode() == "compiled":
-            if abs(X[support] - self.support_vectors_).max() > 0:
-                raise ValueError("pass the training data: X differs at the support vectors.")
+        support, compiled = self.support_, self._mode() == "compiled"
+        if compiled and len(support) and abs(X[support] - self.support_vectors_).max() > 0:
+            raise ValueError("pass the training data: X differs at the support vectors.")
         parts = twin._parts(X, y, self._weights(sample_weight, X))
         outputs = self._columns()
         coef = np.zeros((self.shape_fit_[0], outputs.shape[1]))
@@ -489,17 +491,17 @@ class _Before:
         if "support_" not in vars(machine):
             return None
         return cls(
-            machine.support_,
+            machine.support_.astype(np.int64),
             machine._columns(),
             machine.support_vectors_,
             machine.shape_fit_[0],
-            getattr(machine, "classes_", None),
+            getattr(machine, "classes_", 0),
         )
 
     def applies(self, machine: SupportVectorMachine, X: Any) -> bool:
         """Whether the first rows of X hold the last support vectors, and the classes are those."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
-        same = n >= self.n and np.array_equal(self.classes, getattr(machine, "classes_", None))
+        same = n >= self.n and np.array_equal(self.classes, getattr(machine, "classes_", 0))
         if same and machine._mode() == "compiled":
             same = X.shape[1] == self.vectors.shape[1] and sp.issparse(X) == sp.issparse(
                 self.vectors

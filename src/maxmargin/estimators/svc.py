@@ -186,7 +186,8 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     def _scores(self, X: Any) -> Floats:
         """Decision values of each problem, (n_samples, n_problems)."""
         X = self._validate_predict(X)
-        return self._kernel_sums(X) + self.intercept_
+        scores: Floats = self._kernel_sums(X) + self.intercept_
+        return scores
 
     def decision_function(self, X: Any) -> Floats:
         """Evaluate the decision function.
@@ -472,7 +473,10 @@ class NuSVC(_SupportVectorClassifier):
 
     def _check_classes(self, codes: Ints, weight: Floats | None) -> None:
         totals = np.bincount(codes, weights=weight, minlength=len(self.classes_))
-        kind, names = "samples" if weight is None else "weight", [f"class {c}" for c in self.classes_]
+        kind, names = (
+            "samples" if weight is None else "weight",
+            [f"class {c}" for c in self.classes_],
+        )
         sides = [(i, totals[j], names[j]) for i, j in itertools.combinations(range(len(names)), 2)]
         if self.multi_class == "ovr" and len(names) > 2:
             sides = [(i, totals.sum() - totals[i], "the rest") for i in range(len(names))]

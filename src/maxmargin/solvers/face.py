@@ -20,9 +20,7 @@ _ROUNDS = 20
 _FLAT = 1e-11  # eigenvalues below this share of max K_ii are rounding
 
 
-def minimise_on_face(
-    problem: Problem, beta: Floats, *, shortest: bool = False
-) -> Floats | None:
+def minimise_on_face(problem: Problem, beta: Floats, *, shortest: bool = False) -> Floats | None:
     r"""Lower the objective over the free variables of β, as far as they stay within bounds.
 
     Parameters
