@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "blas.hpp"
+#include "multipliers.hpp"
 #include "predict.hpp"
 #include "simd.hpp"
 #include "smo.hpp"
@@ -186,6 +187,28 @@ mm::Quadratic quadratic_from(const Doubles& s, const Doubles& l, const Doubles& 
     return q;
 }
 
+std::pair<Vector, Vector> best_multipliers(const Doubles& c, const Doubles& D, const Doubles& l,
+                                           const Doubles& u, const Doubles& m, const Indices& order,
+                                           const Indices& starts, double rounding) {
+    const auto n = c.shape(0);
+    if (D.shape(0) != n || l.shape(0) != n || u.shape(0) != n || m.shape(0) != starts.shape(0))
+        throw std::invalid_argument("one c, D, l and u per variable, one m and start per group");
+    const auto inside = [](const Indices& indices, std::size_t end) {
+        return std::ranges::all_of(
+            view(indices), [&](auto i) { return i >= 0 && i < static_cast<std::int64_t>(end); });
+    };
+    if (!inside(order, n) || !inside(starts, order.shape(0) + 1))
+        throw nb::index_error("variable or start out of range");
+    const auto found = mm::best_multipliers(view(c), view(D), view(l), view(u), view(m),
+                                            view(order), view(starts), rounding);
+    std::vector<double> low, high;
+    for (const auto& interval : found) {
+        low.push_back(interval.low);
+        high.push_back(interval.high);
+    }
+    return {vector_from(std::move(low)), vector_from(std::move(high))};
+}
+
 std::int64_t capi(const nb::dict& table, const char* name) {
     const nb::object capsule = table[name];
     void* pointer = PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()));
@@ -211,6 +234,9 @@ NB_MODULE(_core, m) {
         static const char* names[] = {"baseline", "avx2", "avx512"};
         return std::string(names[static_cast<int>(mm::isa())]);
     });
+
+    m.def("best_multipliers", &best_multipliers, "c"_a, "D"_a, "l"_a, "u"_a, "m"_a, "order"_a,
+          "starts"_a, "rounding"_a);
 
     nb::class_<RowsHandle>(m, "Rows")
         .def_static("dense", &dense_rows<float>, "x"_a.noconvert())

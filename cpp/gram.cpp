@@ -11,8 +11,6 @@ namespace mm {
 namespace {
 
 constexpr std::int64_t strip = 1024;  // columns per task
-constexpr std::int64_t worth_threads =
-    1 << 20;  // multiplications in a block that repay waking a thread
 
 double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
@@ -182,11 +180,7 @@ void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
                 std::copy_n(room.values.data() + r * count, count, out[r] + first);
         }
     };
-    const auto tasks = (length + strip - 1) / strip;
-    if (m * length * basis.width() >= worth_threads)
-        pool.run(tasks, task);
-    else
-        for (std::int64_t index = 0; index < tasks; ++index) task(index, 0);
+    pool.run((length + strip - 1) / strip, m * length * basis.width(), task);
 }
 
 template class RowCache<float>;

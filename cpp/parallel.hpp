@@ -31,9 +31,11 @@ class Pool {
 
     int threads() const { return threads_; }
 
-    // Calls task(index, worker) for every index in [0, tasks); the caller works too, as worker 0.
-    void run(std::int64_t tasks, const std::function<void(std::int64_t, int)>& task) {
-        if (threads_ == 1 || tasks <= 1) {
+    // Calls task(index, worker) for every index in [0, tasks); the caller works too, as worker 0,
+    // and alone where all tasks together are fewer multiplications than waking a thread repays.
+    void run(std::int64_t tasks, std::int64_t effort,
+             const std::function<void(std::int64_t, int)>& task) {
+        if (threads_ == 1 || tasks <= 1 || effort < (1 << 20)) {
             for (std::int64_t index = 0; index < tasks; ++index) task(index, 0);
             return;
         }

@@ -36,7 +36,8 @@ void for_tiles(const Basis<double>& basis, const Rows& z, std::int64_t first, st
     const auto tile_rows = band_rows(z);
     const auto bands = (count + tile_rows - 1) / tile_rows;
     std::vector<Workspace<double>> rooms(static_cast<std::size_t>(pool.threads()));
-    pool.run(bands, [&](std::int64_t band, int worker) {
+    const auto work = count * basis.size() * (basis.width() + 16);
+    pool.run(bands, work, [&](std::int64_t band, int worker) {
         auto& room = rooms[worker];
         const auto top = band * tile_rows, height = std::min(tile_rows, count - top);
         std::vector<std::int64_t> ids(static_cast<std::size_t>(height));

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from maxmargin import _core
+
 if TYPE_CHECKING:
     from maxmargin.grams import Gram
 
@@ -176,16 +178,7 @@ class Problem:
         order, starts = self._members
         if not len(starts):
             return np.zeros(0), np.zeros(0)
-        c, D, lower, upper = c[order], D[order], self.l[order], self.u[order]
-        no_top, no_floor = (D == 0) & np.isposinf(upper), (D == 0) & np.isneginf(lower)
-        least = np.maximum.reduceat(np.where(no_top, c, -np.inf), starts)
-        most = np.minimum.reduceat(np.where(no_floor, c, np.inf), starts)
-        # Between least and most, such a variable rests at its finite end.
-        upper = np.where(no_top, np.where(no_floor, 0.0, lower), upper)
-        lower = np.where(no_floor, upper, lower)
-        low = _lower_end(c, D, lower, upper, self.m, starts)
-        high = -_lower_end(-c, D, -upper, -lower, -self.m, starts)
-        return np.maximum(np.minimum(low, most), least), np.minimum(np.maximum(high, least), most)
+        return _core.best_multipliers(c, D, self.l, self.u, self.m, order, starts, ROUNDING)
 
     def _imbalance(self, beta: Floats) -> Floats:
         """How far each group sum is from m, 0 where that is rounding."""
@@ -313,54 +306,6 @@ def middle(low: Floats, high: Floats) -> Floats:
     low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
     low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
     return low + 0.5 * (high - low)
-
-
-def _lower_end(
-    c: Floats, D: Floats, lower: Floats, upper: Floats, m: Floats, starts: Ints
-) -> Floats:
-    """Find inf{λ : Σ t_k(λ) ≤ m} in each group; the variables are sorted by group.
-
-    t_k is the maximiser of (c_k − λ) t − ½ D_k t²: it falls from u to l, at once at c_k where
-    D = 0, else linearly between c − Du and c − Dl. Bisection over these sorted break points, in
-    all groups together; each sum is taken afresh, so nothing drifts as prefix sums would.
-    """
-    which = np.repeat(np.arange(len(m)), np.diff(np.append(starts, len(c))))
-    curved = D > 0
-    divisor = np.where(curved, D, 1.0)
-    begin = np.where(curved, c - D * np.where(curved, upper, 0.0), c)
-    end = np.where(curved, c - D * np.where(curved, lower, 0.0), c)
-    points = np.concatenate([begin, end[curved]])
-    owner = np.concatenate([which, which[curved]])
-    order = np.lexsort((points, owner))
-    order = order[np.isfinite(points[order])]
-    points, owner = np.append(points[order], 0.0), owner[order]
-    first = np.searchsorted(owner, np.arange(len(m)))
-    stop = np.searchsorted(owner, np.arange(len(m)), side="right")
-
-    def excess(lam: Floats, left: NDArray[np.bool_]) -> Floats:
-        """Σ t_k − m just right of λ, or just left of it; 0 where that is rounding."""
-        x = lam[which]
-        # Decided by the break points themselves: (c − λ) / D would round across its bound there.
-        fallen = (x >= end) & ~(left[which] & (x == begin))
-        t = np.where(x <= begin, upper, np.clip((c - x) / divisor, lower, upper))
-        t = np.where(fallen, lower, t)
-        size = np.add.reduceat(np.abs(t), starts) + np.abs(m)
-        over = np.add.reduceat(t, starts) - m
-        return np.where(np.abs(over) <= ROUNDING * size, 0.0, over)
-
-    i, j, nowhere = first, stop, np.zeros(len(m), dtype=bool)
-    while (i < j).any():
-        middle = (i + j) // 2
-        enough = (excess(points[middle], nowhere) <= 0) & (i < j)
-        i, j = np.where(enough | (i >= j), i, middle + 1), np.where(enough, middle, j)
-    left = np.where(i > first, points[i - 1], -np.inf)
-    right = np.where(i < stop, points[i], np.inf)
-    anchor = np.where(i > first, left, np.where(i < stop, right, 0.0))
-    over = excess(anchor, i == first)
-    active = curved & (begin <= left[which]) & (end >= right[which])
-    slope = np.add.reduceat(np.where(active, 1.0 / divisor, 0.0), starts)
-    crossing = np.clip(anchor + over / np.where(slope > 0, slope, 1.0), left, right)
-    return np.where(slope > 0, crossing, np.where(over > 0, right, -np.inf))
 
 
 def hard_margin(

@@ -147,7 +147,7 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
         support, columns = _support(pieces)
-        codes = np.searchsorted(self.classes_, column_or_1d(y)[support])
+        codes = np.searchsorted(self.classes_, np.ravel(y)[support])
         order = np.argsort(codes, kind="stable")  # scikit-learn's: by class
         support, columns, codes = support[order], columns[order], codes[order]
         self.n_support_ = np.bincount(codes, minlength=len(self.classes_)).astype(np.int32)

@@ -117,7 +117,9 @@ class _State:
 
     def _start(self, beta: Floats) -> None:
         p, gram = self.problem, self.problem.gram
-        size = default_cache_size() if self.solver.cache_size is None else self.solver.cache_size
+        size = self.solver.cache_size
+        if size is None:  # asking for the free memory costs more than a small problem
+            size = 200 if gram.n <= _SMALL else default_cache_size()
         with one_blas_thread():
             self.core = _core.Smo(
                 gram.core_rows, gram.program, p.s, p.l, p.u, p.D, p.row, p.group, p.m,

@@ -15,6 +15,7 @@ from maxmargin.certificate import Certificate, Status, certify, uncertified
 from maxmargin.problems import Problem
 from maxmargin.solvers.steps import Step, check_solver
 from maxmargin.tables import Table
+from maxmargin.threads import one_blas_thread
 
 __all__ = ["Progress", "Solution", "Solver", "State", "solve"]
 
@@ -141,7 +142,8 @@ class Solution:
         """The bias."""
         found = self.parameters
         if "b" not in found:
-            raise AttributeError(f"{self.problem.name} has no bias; it has {', '.join(found)}.")
+            has = f"; it has {', '.join(found)}" if found else ""
+            raise AttributeError(f"{self.problem.name} has no bias{has}.")
         return found["b"]
 
 
@@ -197,7 +199,8 @@ def solve(
     check_solver(chosen)
     start = None if beta is None else problem.project(beta)
     run = _Run(problem, chosen, tol, gap_tol, max_iter, max_time, callback)
-    return run.finish(run.loop(start))
+    with one_blas_thread():  # once for all that is inside
+        return run.finish(run.loop(start))
 
 
 def _check(tol: float, gap_tol: float | None, max_iter: int, max_time: float | None) -> None:
@@ -248,7 +251,8 @@ class _Run:
         iteration = self.state.iteration
         if self.records and self.records[-1][0] == iteration:
             self.records.pop()
-        c, support = certificate, int(np.count_nonzero(self.problem.by_row(self.state.beta)))
+        held = self.problem.by_row(self.state.beta).reshape(self.problem.gram.n, -1)
+        c, support = certificate, int(held.any(axis=1).sum())
         row = (iteration, self.seconds(), c.primal, c.dual, c.gap, c.kkt_violation, support)
         self.records.append(row)
         if self.solver.record_every:
