@@ -1,5 +1,6 @@
 """One measurement in a process of its own: `python worker.py task.json` prints one JSON object."""
 
+import ctypes
 import json
 import resource
 import sys
@@ -61,10 +62,18 @@ def peak_memory(*, reset=False):
     if not sys.platform.startswith("linux"):
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if reset:
+        free_heap()
         with suppress(OSError):  # forbidden in some containers; the peak so far is the base then
             Path("/proc/self/clear_refs").write_text("5")
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+
+def free_heap():
+    """Give back what converting the data has left on glibc's heap, or fit would reuse it unseen."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def save_data(folder, X, y):

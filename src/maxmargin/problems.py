@@ -147,7 +147,23 @@ class Problem:
         values = self.by_variable(np.asarray(coef, dtype=np.float64).reshape(shape))
         if self.z is not None:
             values = np.where(self.u > 0, np.maximum(values, 0.0), np.minimum(values, 0.0))
+        if self.name == "nu_svr":
+            values[: self.gram.n] += (both := self.common(values))
+            values[self.gram.n :] -= both
         return self.settle(values)
+
+    def common(self, beta: Floats) -> Floats:
+        """Find what the α and α* of a ν-regression have in common: β holds their difference.
+
+        The sums of both halves are known; what is missing goes where there is room, in order.
+        """
+        rise, fall = np.split(np.abs(beta), 2)
+        missing = float(self.m[0]) - max(float(rise.sum()), float(fall.sum()))
+        room = np.maximum(self.C - np.maximum(rise, fall), 0.0)
+        if missing <= DRIFT * float(self.m[0]):
+            return np.zeros_like(room)
+        hidden: Floats = np.clip(missing - (np.cumsum(room) - room), 0.0, room)
+        return hidden
 
     def settle(self, beta: Floats, near: float = 1e-9) -> Floats:
         """Put what arithmetic has moved off a bound, relatively by at most ``near``, back on it."""

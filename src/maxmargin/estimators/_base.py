@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin import _core
-from maxmargin.certificate import Certificate, Status, certify, combine, prove
+from maxmargin.certificate import Certificate, Status, certify, combine, prove, uncertified
 from maxmargin.estimators._callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from maxmargin.grams import Gram, as_rows, evaluate, expand
 from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
@@ -34,14 +34,15 @@ from maxmargin.ledger import Ledger, ledger
 from maxmargin.problems import Problem
 from maxmargin.progress import ProgressBar
 from maxmargin.solvers import SMO, Progress, Solution, solve
-from maxmargin.tables import stack
+from maxmargin.solvers.solve import HISTORY
+from maxmargin.tables import Table, stack
 
-__all__ = ["Part", "Piece", "SupportVectorMachine"]
+__all__ = ["FINE", "Part", "Piece", "SupportVectorMachine"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_FINE = (Status.OPTIMAL, Status.STATIONARY)
+FINE = (Status.OPTIMAL, Status.STATIONARY)
 _HUGE = 1e150  # squares of larger cells overflow
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
 
@@ -62,7 +63,9 @@ class Piece:
     rows: Ints
     coef: Floats  # (n_rows, n_outputs), in the model's units
     found: dict[str, float]  # b and its relatives, in the model's units
-    solution: Solution
+    certificate: Certificate
+    history: Table
+    n_iter: int
 
 
 class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
@@ -123,9 +126,13 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _piece(self, part: Part, solution: Solution) -> Piece:
         """A solution in the model's units."""
-        problem = solution.problem
-        coef = problem.by_row(solution.beta).reshape(len(part.rows), -1)
-        return Piece(part.rows, coef, solution.parameters, solution)
+        coef = solution.problem.by_row(solution.beta)
+        return self._made(part, solution, coef, solution.parameters)
+
+    def _made(self, part: Part, solution: Solution, coef: Floats, found: dict[str, float]) -> Piece:
+        s = solution
+        coef = coef.reshape(len(part.rows), -1)
+        return Piece(part.rows, coef, found, s.certificate, s.history, s.n_iter)
 
     def _variables(self, problem: Problem, coef: Floats) -> Floats:
         """The β of coefficients in the model's units."""
@@ -141,11 +148,10 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
         """Set the fitted attributes of a machine with one problem."""
-        piece = pieces[0]
         support, columns = _support(pieces)
         self._store_support(X, support, columns.T)
         self.n_support_ = np.array([len(support)], dtype=np.int32)
-        self.n_iter_ = int(piece.solution.n_iter)
+        self.n_iter_ = pieces[0].n_iter
 
     # ---- fitting ------------------------------------------------------------------------------
 
@@ -169,6 +175,23 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             On Ctrl-C the best model so far is stored with its certificate, and KeyboardInterrupt
             goes on, so that a surrounding search stops too.
         """
+        before = dict(vars(self))
+        try:
+            interrupted = self._fit(X, y, sample_weight)
+        except BaseException:  # what was fitted before stays as it was
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        self._warn()
+        if interrupted:
+            raise KeyboardInterrupt(
+                f"fit stopped at relative gap {self.certificate_.relative_gap:.1e}; "
+                "the estimator keeps the model so far."
+            )
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> bool:
+        """Fit; tell whether Ctrl-C ended it."""
         before = _Before.of(self) if self.warm_start else None
         X, y = self._validate_fit(X, y)
         parts = self._parts(X, y, self._weights(sample_weight, X))
@@ -177,12 +200,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         pieces, interrupted = self._solve(parts, reused, X, y)
         self._store(X, y, pieces)
         self._store_proof(pieces)
-        if interrupted:
-            raise KeyboardInterrupt(
-                f"fit stopped at relative gap {self.certificate_.relative_gap:.1e}; "
-                "the estimator keeps the model so far."
-            )
-        return self
+        return interrupted
 
     def _validate_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Check X and y as scikit-learn does; a Python function's X may be anything."""
@@ -245,40 +263,58 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     ) -> tuple[list[Piece], bool]:
         """Solve one part after the other; also tell whether Ctrl-C ended it."""
         told, end = fit_task(self, X, y)
-        stopped, began, pieces = False, time.perf_counter(), []
-        interrupted = False
+        until = None if self.max_time is None else time.perf_counter() + self.max_time
+        pieces: list[Piece] = []
+        stopped = interrupted = False
 
         def callback(progress: Progress) -> bool:
             nonlocal stopped
             if bar is not None:
                 bar(progress)
-            stopped = told(progress)
+            stopped = told(progress) or stopped
             return stopped
 
         with ProgressBar(type(self).__name__) if self.verbose else nullcontext() as bar:
-            for k, part in enumerate(parts):
-                if bar is not None and len(parts) > 1:
-                    bar.begin(f"{type(self).__name__} {k + 1}/{len(parts)}")
-                problem = part.make()
-                start = None if before is None else before.start(self, part, problem, k)
-                left = None if self.max_time is None else self.max_time + began
-                solution = solve(
-                    problem,
-                    self._solver(),
-                    tol=self.tol,
-                    gap_tol=self.gap_tol,
-                    max_iter=0 if stopped or interrupted else self.max_iter,
-                    max_time=None if left is None else max(left - time.perf_counter(), 0.0),
-                    beta=start,
-                    callback=callback,
-                )
-                if stopped or interrupted:
-                    solution = _interrupted(solution)
-                _refuse_endless(solution)
-                interrupted |= solution.status is Status.INTERRUPTED and not stopped
-                pieces.append(self._piece(part, solution))
+            try:
+                for k, part in enumerate(parts):
+                    if bar is not None and len(parts) > 1:
+                        bar.begin(f"{type(self).__name__} {k + 1}/{len(parts)}")
+                    problem = part.make()
+                    self.kernel_ = problem.gram.kernel
+                    start = None if before is None else before.start(self, part, problem, k)
+                    solution = self._solve_one(problem, start, until, callback)
+                    pieces.append(self._piece(part, solution))
+                    interrupted = solution.status is Status.INTERRUPTED
+                    if interrupted or stopped:
+                        break
+            except KeyboardInterrupt:  # between two problems
+                if not pieces:
+                    raise
+                interrupted = True
+        pieces += [_untouched(part) for part in parts[len(pieces) :]]
         end()
-        return pieces, interrupted
+        return pieces, interrupted and not stopped
+
+    def _solve_one(
+        self,
+        problem: Problem,
+        start: Floats | None,
+        until: float | None,
+        callback: Callable[[Progress], bool],
+    ) -> Solution:
+        solution = solve(
+            problem,
+            self._solver(),
+            tol=self.tol,
+            gap_tol=self.gap_tol,
+            max_iter=self.max_iter,
+            max_time=None if until is None else max(until - time.perf_counter(), 0.0),
+            beta=start,
+            callback=callback,
+        )
+        if solution.status in (Status.INFEASIBLE, Status.UNBOUNDED):
+            raise ValueError(solution.certificate.proof or f"{problem.name} is unbounded.")
+        return solution
 
     def _store_support(self, X: Any, support: Ints, coef: Floats) -> None:
         """Set what prediction needs; ``support`` in the order of the columns of ``coef``."""
@@ -292,15 +328,13 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             self._X_fit = X
 
     def _store_proof(self, pieces: list[Piece]) -> None:
-        self.kernel_ = pieces[0].solution.problem.gram.kernel
-        self.certificates_ = [piece.solution.certificate for piece in pieces]
+        self.certificates_ = [piece.certificate for piece in pieces]
         self.certificate_ = combine(self.certificates_)
-        histories = [piece.solution.history for piece in pieces]
+        histories = [piece.history for piece in pieces]
         self.history_ = histories[0] if len(histories) == 1 else stack(histories, "problem")
-        self.fit_status_ = 0 if self.certificate_.status in _FINE else 1
+        self.fit_status_ = 0 if self.certificate_.status in FINE else 1
         if self._mode() == "compiled":
             self._basis()  # packed now, so that predicting changes nothing
-        self._warn()
 
     def _warn(self) -> None:
         limited = [c for c in self.certificates_ if c.status in _LIMITS]
@@ -324,7 +358,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             f"{worst.relative_gap:.1e} (asked {asked}, got kkt_violation "
             f"{worst.kkt_violation:.2g}).",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
 
     # ---- prediction ---------------------------------------------------------------------------
@@ -485,6 +519,7 @@ class _Before:
     vectors: Any
     n: int
     classes: Any
+    scheme: Any  # how classes become problems
 
     @classmethod
     def of(cls, machine: SupportVectorMachine) -> _Before | None:
@@ -496,12 +531,14 @@ class _Before:
             machine.support_vectors_,
             machine.shape_fit_[0],
             getattr(machine, "classes_", 0),
+            machine.__dict__.get("_scheme"),
         )
 
     def applies(self, machine: SupportVectorMachine, X: Any) -> bool:
         """Whether the first rows of X hold the last support vectors, and the classes are those."""
         n = X.shape[0] if hasattr(X, "shape") else len(X)
         same = n >= self.n and np.array_equal(self.classes, getattr(machine, "classes_", 0))
+        same = same and self.scheme == getattr(machine, "multi_class", None)
         if same and machine._mode() == "compiled":
             same = X.shape[1] == self.vectors.shape[1] and sp.issparse(X) == sp.issparse(
                 self.vectors
@@ -538,15 +575,12 @@ def _support(pieces: Sequence[Piece]) -> tuple[Ints, Floats]:
     return support, np.hstack(columns)
 
 
-def _refuse_endless(solution: Solution) -> None:
-    if solution.status in (Status.INFEASIBLE, Status.UNBOUNDED):
-        name = solution.problem.name
-        raise ValueError(solution.certificate.proof or f"{name} is unbounded.")
-
-
-def _interrupted(solution: Solution) -> Solution:
-    certificate = replace(solution.certificate, status=Status.INTERRUPTED)
-    return replace(solution, status=Status.INTERRUPTED, certificate=certificate)
+def _untouched(part: Part) -> Piece:
+    """What is known of a part that an interrupted fit never came to: nothing."""
+    nothing = Table({name: np.zeros(0) for name in HISTORY})
+    certificate = uncertified(np.zeros(0), Status.INTERRUPTED)
+    coef = np.zeros((len(part.rows), 1))
+    return Piece(part.rows, coef, {"b": 0.0}, certificate, nothing, 0)
 
 
 def _check_bounds(problem: Problem, beta: Floats) -> None:

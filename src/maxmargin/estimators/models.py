@@ -480,7 +480,7 @@ def _point(
     rise = _share(up, place, problem.C, -problem.z)
     fall = _share(down, place, problem.C, problem.z)
     if problem.name == "nu_svr":
-        both = _hidden(problem, rise, fall)
+        both = problem.common(np.concatenate([rise, -fall]))
         rise, fall = rise + both, fall + both
     return problem.settle(np.concatenate([rise, -fall]), machine.at_bound), lam
 
@@ -499,13 +499,3 @@ def _share(total: Floats, place: Ints, limit: Floats, rank: Floats) -> Floats:
     dealt: Floats = np.empty_like(total)
     dealt[order] = np.where(last, left, np.minimum(left, limit))  # too much: the distance tells
     return dealt
-
-
-def _hidden(problem: Problem, rise: Floats, fall: Floats) -> Floats:
-    """What α and α* of a ν-regression have in common: the model holds only their difference."""
-    missing = float(problem.m[0]) - max(float(rise.sum()), float(fall.sum()))
-    room = np.maximum(problem.C - np.maximum(rise, fall), 0.0)
-    if missing <= problems.DRIFT * float(problem.m[0]):
-        return np.zeros_like(room)
-    hidden: Floats = np.clip(missing - (np.cumsum(room) - room), 0.0, room)
-    return hidden

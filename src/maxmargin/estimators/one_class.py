@@ -14,7 +14,8 @@ from sklearn.utils._param_validation import Interval
 from maxmargin.estimators._base import Part, Piece, SupportVectorMachine
 from maxmargin.estimators._docs import documented
 from maxmargin.grams import Gram, as_rows, evaluate
-from maxmargin.problems import Problem, one_class, svdd
+from maxmargin.problems import ROUNDING, Problem, one_class, svdd
+from maxmargin.solvers import Solution
 
 __all__ = ["SVDD", "OneClassSVM"]
 
@@ -33,9 +34,22 @@ class _OutlierDetector(OutlierMixin, SupportVectorMachine):
         kept, X, weight = self._keep(X, weight)
         return [Part(kept, partial(self._problem, self._gram(X, weight), weight))]
 
+    def _outside(self, solution: Solution, found: dict[str, float]) -> NDArray[np.bool_]:
+        """Which training points lie outside by more than tol."""
+        raise NotImplementedError
+
+    def _piece(self, part: Part, solution: Solution) -> Piece:
+        problem, found = solution.problem, dict(solution.parameters)
+        found["norm2"] = float((solution.beta * problem.kbeta(solution.beta)).sum())
+        found["largest"] = float(np.abs(problem.gram.diag).max())
+        outside = self._outside(solution, found)
+        found["outside"] = float(problem.C[outside].sum() / problem.C.sum())
+        return self._made(part, solution, problem.by_row(solution.beta), found)
+
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
         super()._store(X, y, pieces)
-        self._largest = float(np.abs(pieces[0].solution.problem.gram.diag).max())
+        self._largest = pieces[0].found["largest"]
+        self.outlier_fraction_ = pieces[0].found["outside"]
 
     def decision_function(self, X: Any) -> Floats:
         """Evaluate the signed distance to the boundary: positive inside.
@@ -166,12 +180,12 @@ class OneClassSVM(_OutlierDetector):
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
         super()._store(X, y, pieces)
-        solution, rho = pieces[0].solution, pieces[0].found["rho"]
-        self.intercept_ = np.array([-rho])
-        self.offset_ = np.array([rho])
-        problem = solution.problem
-        behind = problem.kbeta(solution.beta) < rho - self.tol
-        self.outlier_fraction_ = float(problem.C[behind].sum() / problem.C.sum())
+        self.offset_ = np.array([pieces[0].found["rho"]])
+        self.intercept_ = -self.offset_
+
+    def _outside(self, solution: Solution, found: dict[str, float]) -> NDArray[np.bool_]:
+        f: Floats = solution.problem.kbeta(solution.beta)
+        return np.asarray(f < found["rho"] - self.tol)
 
     def decision_function(self, X: Any) -> Floats:
         """Evaluate w·φ(x) − ρ: positive for inliers.
@@ -283,19 +297,26 @@ class SVDD(_OutlierDetector):
                 "SVDD does not take kernel='precomputed': the distance of a new point x to the "
                 "centre needs k(x, x). Pass the kernel itself, or use OneClassSVM."
             )
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        total = float(n if weight is None else weight[weight > 0].sum())
+        if self.C is not None and self.C * total < 1 - ROUNDING:
+            raise ValueError(
+                f"C={self.C:g} is infeasible: the prices C w_i must sum to at least 1; with "
+                f"{total:g} samples C must be at least {1 / total:.6g}."
+            )
         return super()._parts(X, y, weight)
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
         super()._store(X, y, pieces)
-        solution, R2 = pieces[0].solution, pieces[0].found["R2"]
-        problem, beta = solution.problem, solution.beta
-        f = problem.kbeta(beta)
-        self._norm2 = float((beta * f).sum())  # of the centre
-        self.radius_ = float(np.sqrt(max(R2, 0.0)))
-        self.offset_ = np.array([-R2])
-        self.intercept_ = np.array([R2 - self._norm2])
-        outside = problem.gram.diag - 2 * f + self._norm2 > R2 + self.tol
-        self.outlier_fraction_ = float(problem.C[outside].sum() / problem.C.sum())
+        found = pieces[0].found
+        self.radius_ = float(np.sqrt(max(found["R2"], 0.0)))
+        self.offset_ = np.array([-found["R2"]])
+        self.intercept_ = np.array([found["R2"] - found["norm2"]])
+
+    def _outside(self, solution: Solution, found: dict[str, float]) -> NDArray[np.bool_]:
+        problem = solution.problem
+        distance2 = problem.gram.diag - 2 * problem.kbeta(solution.beta) + found["norm2"]
+        return np.asarray(distance2 > found["R2"] + self.tol)
 
     def _multipliers(self, problem: Problem, k: int) -> Floats:
         return 0.5 * self.intercept_

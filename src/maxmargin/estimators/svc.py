@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import problems
-from maxmargin.estimators._base import Part, Piece, SupportVectorMachine, _support
+from maxmargin.estimators._base import FINE, Part, Piece, SupportVectorMachine, _support
 from maxmargin.estimators._docs import documented
 from maxmargin.grams import Gram
 from maxmargin.problems import (
@@ -71,10 +71,9 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         check_classification_targets(labels)
         self._classes(labels, weight)
         codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        both = self._both_weights(codes, weight)
+        both = self._both_weights(codes, weight, self.classes_[codes] == labels)
         kept, X, both = self._keep(X, both)
         codes = codes[kept]
-        self._refuse_one_class(np.unique(codes), whole=len(kept) == len(labels))
         self._check_classes(codes, both)
         gram = self._gram(X, weight if weight is None else weight[kept])
         return self._cut(gram, kept, codes, both)
@@ -82,14 +81,18 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     def _classes(self, labels: NDArray[Any], weight: Floats | None) -> None:
         """Find the classes and their weights; rows without weight do not count."""
         counted = labels if weight is None else labels[weight > 0]
-        self.classes_ = np.unique(counted)
-        self._refuse_one_class(self.classes_, whole=len(counted) == len(labels))
-        self.class_weight_ = compute_class_weight(
+        classes = np.unique(counted)
+        self._refuse_one_class(classes, whole=len(counted) == len(labels))
+        weights = compute_class_weight(
             self.class_weight,
-            classes=self.classes_,
+            classes=classes,
             y=counted,
             sample_weight=None if weight is None else weight[weight > 0],
         )
+        if not (weights >= 0).all():
+            raise ValueError(f"class_weight must be at least 0; got {self.class_weight!r}.")
+        self.classes_, self.class_weight_ = classes[weights > 0], weights[weights > 0]
+        self._refuse_one_class(self.classes_, whole=False)
 
     def _refuse_one_class(self, classes: NDArray[Any], *, whole: bool) -> None:
         if len(classes) > 1:
@@ -100,14 +103,14 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             else "Invalid input - all samples with positive weights belong to the same class."
         )
 
-    def _both_weights(self, codes: Ints, weight: Floats | None) -> Floats | None:
+    def _both_weights(
+        self, codes: Ints, weight: Floats | None, counted: NDArray[np.bool_]
+    ) -> Floats | None:
         """Sample weights times class weights; a weight of 0 leaves the row out."""
-        if weight is None and (self.class_weight_ == 1).all():
+        if weight is None and counted.all() and (self.class_weight_ == 1).all():
             return None
-        if (self.class_weight_ < 0).any():
-            raise ValueError(f"class_weight must be at least 0; got {self.class_weight!r}.")
-        both: Floats = self.class_weight_[codes] * (1.0 if weight is None else weight)
-        return both
+        both = self.class_weight_[codes] * (1.0 if weight is None else weight)
+        return np.where(counted, both, 0.0)
 
     def _cut(self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None) -> list[Part]:
         """One problem for two classes, else one per pair or per class."""
@@ -154,7 +157,8 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         pairs = len(pieces) > 1 and self.multi_class == "ovo"
         self._store_support(X, support, self._layout(columns) if pairs else columns.T)
         self.intercept_ = np.array([piece.found["b"] for piece in pieces])
-        counts = np.array([piece.solution.n_iter for piece in pieces])
+        self._scheme = self.multi_class
+        counts = np.array([piece.n_iter for piece in pieces])
         self.n_iter_ = counts.astype(np.int32 if counts.max() < 2**31 else np.int64)
 
     def _slots(self) -> list[tuple[int, slice, int, slice]]:
@@ -352,9 +356,13 @@ class SVC(_SupportVectorClassifier):
         make = partial(problems.crammer_singer, gram, codes, C=self.C, sample_weight=weight)
         return [Part(kept, make)]
 
+    def _check_classes(self, codes: Ints, weight: Floats | None) -> None:
+        if self.multi_class == "crammer_singer" and np.isinf(self.C):
+            raise ValueError("multi_class='crammer_singer' needs a finite C; got C=inf.")
+
     def _piece(self, part: Part, solution: Solution) -> Piece:
-        piece = super()._piece(part, solution)
-        return piece if piece.found else Piece(part.rows, piece.coef, {"b": 0.0}, solution)
+        coef = solution.problem.by_row(solution.beta)
+        return self._made(part, solution, coef, {"b": 0.0, **solution.parameters})
 
     def _multipliers(self, problem: Problem, k: int) -> Floats:
         return np.zeros(0) if problem.block is not None else super()._multipliers(problem, k)
@@ -480,30 +488,33 @@ class NuSVC(_SupportVectorClassifier):
         sides = [(i, totals[j], names[j]) for i, j in itertools.combinations(range(len(names)), 2)]
         if self.multi_class == "ovr" and len(names) > 2:
             sides = [(i, totals.sum() - totals[i], "the rest") for i in range(len(names))]
-        for i, other, name in sides:
-            most = largest_nu(float(totals[i]), float(other))
-            if self.nu > most * (1 + ROUNDING):
-                raise ValueError(
-                    f"specified nu is infeasible: nu={self.nu:g}, but with {totals[i]:g} {kind} of "
-                    f"{names[i]} and {other:g} of {name} nu must be at most {round_down(most)} "
-                    "(N4, existence condition)."
-                )
+        found = [(largest_nu(float(totals[i]), float(t)), i, t, name) for i, t, name in sides]
+        most, i, other, name = min(found, key=lambda one: one[0])
+        if self.nu > most * (1 + ROUNDING):
+            raise ValueError(
+                f"specified nu is infeasible: nu={self.nu:g}, but with {totals[i]:g} {kind} of "
+                f"{names[i]} and {other:g} of {name} nu must be at most {round_down(most)} "
+                "(N4, existence condition)."
+            )
 
     def _piece(self, part: Part, solution: Solution) -> Piece:
-        problem, certificate = solution.problem, solution.certificate
-        beta, primal = solution.beta, certificate.primal
+        problem, certificate, found = solution.problem, solution.certificate, solution.parameters
+        beta, primal, eta = solution.beta, certificate.primal, found["eta"]
+        early = certificate.status not in FINE  # stopped: what there is, and no verdict
+        if early and not problem.has_margin(beta, primal):
+            scale = 1 / eta if eta > 0 else 0.0
+            found = {"b": found["b"] * scale, "eta": eta}
+            return self._made(part, solution, problem.by_row(beta) * scale, found)
         if not part.name or problem.has_margin(beta, primal):
             coef, b = problem.unit_margin(beta, certificate.lam, primal)
-            found = {**solution.parameters, "b": b}
-            return Piece(part.rows, problem.by_row(coef)[:, None], found, solution)
+            return self._made(part, solution, problem.by_row(coef), {"b": b, "eta": eta})
         warnings.warn(
             f"nu={self.nu:g} is too small for the classes {part.name}: their reduced convex hulls "
             "meet (N4), so there is no margin between them; their machine decides nothing. "
             "Raise nu.",
-            stacklevel=8,
+            stacklevel=9,
         )
-        nothing = np.zeros((len(part.rows), 1))
-        return Piece(part.rows, nothing, {"b": 0.0, "eta": 0.0}, solution)
+        return self._made(part, solution, 0 * problem.by_row(beta), {"b": 0.0, "eta": 0.0})
 
     def _variables(self, problem: Problem, coef: Floats) -> Floats:
         return problem.lift(coef * _eta(problem, coef))

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import column_or_1d
+from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._param_validation import Interval
 
 from maxmargin.estimators._base import Part, Piece, SupportVectorMachine
@@ -35,6 +35,7 @@ class _SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
 
     def _parts(self, X: Any, y: Any, weight: Floats | None) -> list[Part]:
         z = column_or_1d(y, warn=True).astype(np.float64, copy=False)
+        assert_all_finite(z, input_name="y")
         kept, X, weight = self._keep(X, weight)
         gram = self._gram(X, weight)
         return [Part(kept, partial(self._problem, gram, z[kept], weight))]

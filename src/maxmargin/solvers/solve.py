@@ -22,7 +22,7 @@ __all__ = ["Progress", "Solution", "Solver", "State", "solve"]
 Floats = NDArray[np.float64]
 
 _LEAST = 1e-100  # no smaller tol can help a gap that it has not closed
-_HISTORY = ("iteration", "seconds", "primal", "dual", "gap", "kkt_violation", "n_support")
+HISTORY = ("iteration", "seconds", "primal", "dual", "gap", "kkt_violation", "n_support")
 
 
 class State(Protocol):
@@ -331,7 +331,7 @@ class _Run:
             beta=self.state.beta,
             status=certificate.status or status,
             certificate=certificate,
-            history=Table(dict(zip(_HISTORY, map(np.array, columns), strict=True))),
+            history=Table(dict(zip(HISTORY, map(np.array, columns), strict=True))),
             n_iter=int(self.state.iteration),
             seconds=self.seconds(),
             counters=dict(getattr(self.state, "counters", {})),
