@@ -10,6 +10,7 @@ BUILD := $(VENV)/.build
 HERE := $(VENV)/.here
 LINT := $(VENV)/.lint
 DOCS := $(VENV)/.docs
+BENCH := $(VENV)/.bench
 SANITIZE := build/sanitize
 
 # Arguments for pytest: make test ARGS="-k certificate"
@@ -19,7 +20,7 @@ WORKERS := -n auto --maxprocesses 8 --dist worksteal
 # An active virtual environment or a user's pip settings must not leak in.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help venv build demo test slow lint format bench-small docs sanitize clean FORCE
+.PHONY: help venv build demo test slow lint format bench-small bench bench-growth docs sanitize clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -53,6 +54,12 @@ format: $(LINT) ## let ruff and clang-format lay out the code
 bench-small: $(BUILD) ## measure the promises that are made in seconds
 	$(PY) benchmarks/small.py
 
+bench: $(BUILD) $(BENCH) ## all peers side by side; QUICK=1 TOL= CACHE= ONLY= PEERS= REPEATS= THREADS=
+	$(PY) benchmarks/bench.py
+
+bench-growth: $(BUILD) $(BENCH) ## time and memory at growing n
+	$(PY) benchmarks/growth.py
+
 docs: $(BUILD) $(DOCS) ## build the documentation, running every example
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
@@ -83,6 +90,11 @@ $(DEPS): pyproject.toml | $(PY)
 
 $(LINT): pyproject.toml | $(PY)
 	@$(PY) -c $(extra_requirements) lint > $@.txt
+	$(PIP) install --quiet -r $@.txt
+	@touch $@
+
+$(BENCH): pyproject.toml | $(PY)
+	@$(PY) -c $(extra_requirements) bench > $@.txt
 	$(PIP) install --quiet -r $@.txt
 	@touch $@
 

@@ -140,7 +140,7 @@ struct BasisHandle {
         {
             nb::gil_scoped_release release;
             mm::Pool pool(threads);
-            mm::symmetric_matrix(basis, z.rows, out.data(), pool);
+            mm::symmetric_matrix(basis, z.rows, 0, basis.size(), out.data(), pool);
         }
         return matrix_from(std::move(out), static_cast<std::size_t>(basis.size()),
                            static_cast<std::size_t>(basis.size()));
@@ -160,6 +160,28 @@ struct BasisHandle {
         }
         return matrix_from(std::move(out), static_cast<std::size_t>(count),
                            static_cast<std::size_t>(q));
+    }
+};
+
+using Singles = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// The Gram matrix in float32, a stretch of rows at a time.
+struct SingleGram {
+    mm::Basis<float> basis;
+
+    void fill(const RowsHandle& z, const Singles& out, std::int64_t first, std::int64_t count,
+              int threads) const {
+        const auto n = basis.size();
+        if (mm::height(z.rows) != n || mm::width(z.rows) != basis.width() ||
+            static_cast<std::int64_t>(out.shape(0)) != n ||
+            static_cast<std::int64_t>(out.shape(1)) != n)
+            throw std::invalid_argument("rows and matrix must be those of the basis");
+        if (first < 0 || first % 64 != 0 || count < 0 || first + count > n)
+            throw nb::index_error("rows out of range");
+        float* data = out.data();
+        nb::gil_scoped_release release;
+        mm::Pool pool(threads);
+        mm::symmetric_matrix(basis, z.rows, first, count, data, pool);
     }
 };
 
@@ -275,6 +297,18 @@ NB_MODULE(_core, m) {
         .def("matrix", &BasisHandle::matrix, "z"_a, "first"_a, "count"_a, "threads"_a)
         .def("symmetric_matrix", &BasisHandle::symmetric_matrix, "z"_a, "threads"_a)
         .def("combine", &BasisHandle::combine, "z"_a, "first"_a, "count"_a, "coef"_a, "threads"_a);
+
+    nb::class_<SingleGram>(m, "SingleGram")
+        .def(
+            "__init__",
+            [](SingleGram* self, const RowsHandle& rows, const Code& code) {
+                load_blas();
+                new (self) SingleGram{
+                    mm::Basis<float>(rows.rows, chosen_from(rows, nb::none()), program_from(code))};
+            },
+            "rows"_a, "program"_a, nb::keep_alive<1, 2>())
+        .def("fill", &SingleGram::fill, "z"_a, "out"_a.noconvert(), "first"_a, "count"_a,
+             "threads"_a);
 
     nb::enum_<mm::Outcome>(m, "Outcome")
         .value("running", mm::Outcome::running)

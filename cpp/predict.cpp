@@ -22,7 +22,8 @@ std::int64_t band_rows(const Rows& z) {
 }
 
 // Rows to predict on come unchecked, unlike those of a basis.
-void check(const Block<double>& block, const Program& program) {
+template <class P>
+void check(const Block<P>& block, const Program& program) {
     if (program.needs_nonnegative() && block.rows.has_negative())
         throw std::invalid_argument(
             "Chi2 and HistogramIntersection need non-negative data; X has negative cells.");
@@ -30,12 +31,12 @@ void check(const Block<double>& block, const Program& program) {
 
 // Calls use(first row of z, rows, first column, columns, values) for every tile; tasks are bands of
 // rows, so that all tiles of one band come in order from one thread.
-template <class Use>
-void for_tiles(const Basis<double>& basis, const Rows& z, std::int64_t first, std::int64_t count,
+template <class P, class Use>
+void for_tiles(const Basis<P>& basis, const Rows& z, std::int64_t first, std::int64_t count,
                Pool& pool, const Use& use, bool upper_only = false) {
     const auto tile_rows = band_rows(z);
     const auto bands = (count + tile_rows - 1) / tile_rows;
-    std::vector<Workspace<double>> rooms(static_cast<std::size_t>(pool.threads()));
+    std::vector<Workspace<P>> rooms(static_cast<std::size_t>(pool.threads()));
     const auto work = count * basis.size() * (basis.width() + 16);
     pool.run(bands, work, [&](std::int64_t band, int worker) {
         auto& room = rooms[worker];
@@ -47,7 +48,7 @@ void for_tiles(const Basis<double>& basis, const Rows& z, std::int64_t first, st
         room.values.resize(static_cast<std::size_t>(tile_rows * tile_columns));
         for (std::int64_t left = 0; left < basis.size(); left += tile_columns) {
             const auto width = std::min(tile_columns, basis.size() - left);
-            if (upper_only && left + width <= top) continue;
+            if (upper_only && left + width <= first + top) continue;
             basis.tile(room.block, left, width, room.values.data(), room);
             use(top, height, left, width, room.values.data());
         }
@@ -65,18 +66,28 @@ void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first
               });
 }
 
-void symmetric_matrix(const Basis<double>& basis, const Rows& z, double* out, Pool& pool) {
+template <class P>
+void symmetric_matrix(const Basis<P>& basis, const Rows& z, std::int64_t first, std::int64_t count,
+                      P* out, Pool& pool) {
     const auto n = basis.size();
-    const auto use = [&](auto top, auto height, auto left, auto width, const double* values) {
-        for (std::int64_t r = 0; r < height; ++r)
-            for (auto j = std::max(left, top + r); j < left + width; ++j) {
-                const double value = values[r * width + j - left];
-                out[(top + r) * n + j] = value;
-                out[j * n + top + r] = value;
-            }
+    const auto use = [&](auto band, auto height, auto left, auto width, const P* values) {
+        const auto top = first + band;
+        for (std::int64_t r = 0; r < height; ++r) {
+            const auto from = std::max(left, top + r);
+            if (from < left + width)
+                std::copy_n(values + r * width + from - left, left + width - from,
+                            out + (top + r) * n + from);
+        }
+        for (auto j = std::max(left, top); j < left + width; ++j)  // long runs of the mirror image
+            for (std::int64_t r = 0; r < std::min(height, j - top); ++r)
+                out[j * n + top + r] = values[r * width + j - left];
     };
-    for_tiles(basis, z, 0, n, pool, use, true);
+    for_tiles(basis, z, first, count, pool, use, true);
 }
+template void symmetric_matrix(const Basis<float>&, const Rows&, std::int64_t, std::int64_t, float*,
+                               Pool&);
+template void symmetric_matrix(const Basis<double>&, const Rows&, std::int64_t, std::int64_t,
+                               double*, Pool&);
 
 void combine(const Basis<double>& basis, const Rows& z, std::int64_t first, std::int64_t count,
              const double* coef, std::int64_t q, double* out, Pool& pool) {

@@ -11,9 +11,12 @@ namespace mm {
 void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first,
                    std::int64_t count, double* out, Pool& pool);
 
-// out (n x n) = k(x_i, x_j) over all rows of the basis, which z must be: each pair is computed once
-// and written twice, so the matrix is symmetric to the bit.
-void symmetric_matrix(const Basis<double>& basis, const Rows& z, double* out, Pool& pool);
+// Rows first .. first + count of out (n x n) = k(x_i, x_j) right of the diagonal, over all rows of
+// the basis, which z must be, and what mirrors them: each pair is computed once and written twice,
+// so the matrix is symmetric to the bit. `first` is a multiple of 64.
+template <class P>
+void symmetric_matrix(const Basis<P>& basis, const Rows& z, std::int64_t first, std::int64_t count,
+                      P* out, Pool& pool);
 
 // out (count x q) += kernel_matrix coef, with coef (basis.size() x q), all row-major.
 void combine(const Basis<double>& basis, const Rows& z, std::int64_t first, std::int64_t count,

@@ -82,7 +82,8 @@ def __getattr__(name: str) -> Any:
     elif name in __all__:
         value = import_module(f"maxmargin.{name}")
     elif name in _ELSEWHERE:
-        raise AttributeError(f"maxmargin has no {name} yet; use sklearn.svm.{name}.")
+        # Not AttributeError: `from maxmargin import LinearSVC` would swallow what it says.
+        raise ImportError(f"maxmargin has no {name} yet; use sklearn.svm.{name}.")
     else:
         raise AttributeError(f"module 'maxmargin' has no attribute {name!r}")
     globals()[name] = value

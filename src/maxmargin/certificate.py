@@ -38,6 +38,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
+_NOISE = 1e-9  # of the value: rounding that counts as gap
 
 
 class Status(StrEnum):
@@ -161,9 +162,11 @@ def certify(
     point = problem.project(given)
     kbeta = problem.kbeta(point)
     violation = _kkt_violation(problem, point, kbeta)
-    primal, gap, lam = _best_primal(problem, point, kbeta)
+    primal, gap, lam, noise = _best_primal(problem, point, kbeta)
     inner = problem.s - 0.5 * kbeta - 0.5 * problem.D * point
     dual = problem.scale * float((point * inner).sum())
+    if noise > _NOISE * max(abs(primal), abs(dual)):
+        gap += noise  # what Kβ is not known to is not proven either
     relative = _relative(gap, primal, dual)
     convex = problem.gram.convex
     solved = violation <= tol and (gap_tol is None or relative <= gap_tol)
@@ -320,27 +323,38 @@ def _rounding(problem: Problem, beta: Floats) -> float:
     return EPS * problem.length(beta) * longest
 
 
-def _best_primal(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, float, Floats]:
-    """Find the best primal value on the ray of w = Σ β_i φ(x_i), the gap to β, and λ for w."""
+def _likely_rounding(problem: Problem, beta: Floats) -> float:
+    """How far rounding likely puts a component of Kβ off: errors of independent signs."""
+    diag = np.abs(problem.gram.diag)
+    size = math.sqrt(float((np.square(beta) * diag[problem.row]).sum()))
+    return EPS * size * math.sqrt(float(diag.max(initial=0.0)))
+
+
+def _best_primal(
+    problem: Problem, beta: Floats, kbeta: Floats
+) -> tuple[float, float, Floats, float]:
+    """Find the best primal value on the ray of w = Σ β_i φ(x_i), the gap to β, λ for w, and by how
+    much rounding of Kβ may put the gap off.
+    """
     t = _stretch(problem, beta, kbeta)
     lam = problem.multipliers(problem.s - (t or 1.0) * kbeta)
     if t is None:
-        return math.inf, math.inf, lam
-    primal, gap = _values(problem, beta, kbeta, lam, t)
-    return problem.scale * primal, problem.scale * gap, lam / t
+        return math.inf, math.inf, lam, 0.0
+    primal, gap, noise = _values(problem, beta, kbeta, lam, t)
+    return problem.scale * primal, problem.scale * gap, lam / t, problem.scale * noise
 
 
 def gap_at(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, float]:
     """Bound primal and gap of a feasible β from above, at quickly found multipliers."""
     lam = middle(*_ends(problem, beta, problem.s - kbeta - problem.D * beta))
-    primal, gap = _values(problem, beta, kbeta, lam, 1.0)
-    return problem.scale * primal, problem.scale * gap
+    primal, gap, noise = _values(problem, beta, kbeta, lam, 1.0)
+    return problem.scale * primal, problem.scale * (gap + noise)
 
 
 def _values(
     problem: Problem, beta: Floats, kbeta: Floats, lam: Floats, t: float
-) -> tuple[float, float]:
-    """Primal at t·w and λ, and the gap to β."""
+) -> tuple[float, float, float]:
+    """Primal at t·w and λ, the gap to β, and its rounding error from that of Kβ."""
     r = problem.s - t * kbeta - problem.spread(lam)
     # Without an upper bound r ≤ 0 by the choice of t and λ, up to rounding; likewise below.
     straight = problem.D == 0
@@ -352,7 +366,10 @@ def _values(
     terms = np.maximum((best - beta) * (r - 0.5 * problem.D * (best + beta)), 0.0)
     norm2 = float((beta * kbeta).sum())
     primal = 0.5 * t * t * norm2 + float((problem.m * lam).sum()) + float(phi.sum())
-    return primal, 0.5 * (t - 1.0) ** 2 * max(norm2, 0.0) + float(terms.sum())
+    error = t * _likely_rounding(problem, beta)
+    reach = np.where(np.abs(r) <= error, problem.u - problem.l, np.abs(best - beta))
+    noise = error * float(reach[np.isfinite(reach)].sum())
+    return primal, 0.5 * (t - 1.0) ** 2 * max(norm2, 0.0) + float(terms.sum()), noise
 
 
 def _respond(problem: Problem, r: Floats, beta: Floats) -> Floats:

@@ -338,6 +338,7 @@ class Gram:
     def __init__(self, kernel: Kernel, X: Any, *, n_threads: int | None = None) -> None:
         self.n_threads = n_threads
         self.matrix: NDArray[Any] | None = None
+        self.single: NDArray[np.float32] | None = None  # all entries, precise enough for steps
         if kernel.compiled:
             self.X = X = _matrix_of(X)
             check_data(kernel, X)
@@ -394,7 +395,7 @@ class Gram:
     def subset(self, rows: ArrayLike) -> Gram:
         """Return the Gram of some of the samples, with the same kernel."""
         chosen = _indices(rows, self.n)
-        matrix = None if self.matrix is None else self.matrix[np.ix_(chosen, chosen)]
+        matrix = None if self.matrix is None else _square(self.matrix, chosen)
         return self._with(self.X[chosen] if matrix is None else matrix, matrix, chosen)
 
     def stored(self) -> Gram:
@@ -410,7 +411,29 @@ class Gram:
         other.n, other._last = len(rows), None
         vars(other).pop("convex", None)  # of a part it may be better known
         vars(other)["diag"] = self.diag[rows]
+        if self.single is not None:
+            other.single = _square(self.single, rows)
         return other
+
+    @functools.cached_property
+    def single_products(self) -> bool:
+        """Whether float32 products are precise enough: γ max‖x − mean‖² 2⁻²³ ≤ 1e-6."""
+        if self.program is None:
+            return False
+        sharpness = sum(_sharpness(*line) for line in self.program)
+        return sharpness == 0 or sharpness * self.core_rows.squared_radius() * 2.0**-23 <= 1e-6
+
+    def store_single(self) -> None:
+        """Compute all entries in float32, for solvers to take their rows from."""
+        single = np.empty((self.n, self.n), dtype=np.float32)
+        entries = _core.SingleGram(self.core_rows, self.program)
+        chunk = max(_CHUNK_WORK // (self.n * self.core_rows.shape[1]) // 64, 1) * 64
+        threads = thread_count(self.n_threads)
+        with one_blas_thread():
+            for first in range(0, self.n, chunk):  # between two of them Ctrl-C is answered
+                count = min(chunk, self.n - first)
+                entries.fill(self.core_rows, single, first, count, threads)
+        self.single = single
 
     def tile(self, I: ArrayLike, J: ArrayLike) -> Vector:  # noqa: E741  (the set of rows i)
         """Return ``K[I][:, J]`` in float64."""
@@ -492,6 +515,24 @@ def _is_semidefinite(K: Vector, eps: float) -> bool:
     except np.linalg.LinAlgError:
         return False
     return True
+
+
+def _square(matrix: NDArray[Any], rows: Indices) -> NDArray[Any]:
+    """matrix[rows][:, rows]; a few runs of consecutive rows are copied as blocks."""
+    ends = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    if len(ends) > 8:
+        return np.asarray(matrix[np.ix_(rows, rows)])
+    runs = [slice(int(part[0]), int(part[-1]) + 1) for part in np.split(rows, ends[1:])]
+    return np.block([[matrix[a, b] for b in runs] for a in runs])
+
+
+def _sharpness(op: str, a: float, b: float, _c: float) -> float:
+    """How steeply a line of a kernel program answers to an error in ‖u − v‖²."""
+    if op == "rbf":
+        return a
+    if op == "matern":  # a Lipschitz bound exists only for nu > 1/2; -> exact products otherwise
+        return math.inf if a < 1 else 5.0 / b**2
+    return 0.0
 
 
 def _indices(values: ArrayLike, n: int) -> Indices:

@@ -165,6 +165,16 @@ class Problem:
         hidden: Floats = np.clip(missing - (np.cumsum(room) - room), 0.0, room)
         return hidden
 
+    def rescaled(self, beta: Floats) -> Floats:
+        """Multiply each group so that its sum is m, where that is not 0; the box may be left."""
+        order, starts = self._members
+        if not self.m.any():
+            return beta
+        sums = np.add.reduceat(beta[order], starts)
+        factors = np.divide(self.m, sums, out=np.ones_like(sums), where=self.m * sums > 0)
+        scaled: Floats = beta * np.append(factors, 1.0)[self.group]
+        return scaled
+
     def settle(self, beta: Floats, near: float = 1e-9) -> Floats:
         """Put what arithmetic has moved off a bound, relatively by at most ``near``, back on it."""
         for bound in (self.l, self.u):

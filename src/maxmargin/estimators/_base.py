@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import estimator_html_repr
+from sklearn.utils import _safe_indexing, estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -43,6 +43,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FINE = (Status.OPTIMAL, Status.STATIONARY)
+_WIDE = 1 << 22  # features: for more of them, w costs more than the support vectors
 _HUGE = 1e150  # squares of larger cells overflow
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
 
@@ -234,7 +235,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         if weight is None or (weight > 0).all():
             return np.arange(n), X, weight
         kept = np.flatnonzero(weight > 0)
-        return kept, _take(X, kept, self._mode()), weight[kept]
+        return kept, take(X, kept, square=self._mode() == "precomputed"), weight[kept]
 
     def _gram(self, X: Any, sample_weight: Floats | None) -> Gram:
         kernel, mode = self._kernel_object(), self._mode()
@@ -389,7 +390,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         if mode == "function":
             K = evaluate(self.kernel_, X, self._X_fit)
             return np.asarray(K)[:, self.support_] @ coef
-        if isinstance(self.kernel_, Linear) and coef.size <= self.support_vectors_.size:
+        vectors = self.support_vectors_
+        few = coef.size <= vectors.size and vectors.shape[1] <= _WIDE
+        if isinstance(self.kernel_, Linear) and few:
             return evaluate(self.kernel_, X, self._weights_of_features(), n_threads=self.n_threads)
         return expand(self._basis(), as_rows(X), coef, n_threads=self.n_threads)
 
@@ -558,7 +561,7 @@ class _Before:
         coef = np.zeros((max(self.n, int(part.rows.max()) + 1), outputs.shape[1]))
         coef[self.support] = outputs
         own = coef[part.rows]
-        return machine._variables(problem, own) if own.any() else None
+        return problem.rescaled(machine._variables(problem, own)) if own.any() else None
 
 
 def _support(pieces: Sequence[Piece]) -> tuple[Ints, Floats]:
@@ -589,7 +592,6 @@ def _check_bounds(problem: Problem, beta: Floats) -> None:
         raise ValueError("pass the training data: y, C or sample_weight differs from that of fit.")
 
 
-def _take(X: Any, rows: Ints, mode: str) -> Any:
-    if mode == "precomputed":
-        return X[np.ix_(rows, rows)]
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
+def take(X: Any, rows: Ints, *, square: bool) -> Any:
+    """Some rows of whatever was given as data, and the same columns of a Gram matrix."""
+    return X[np.ix_(rows, rows)] if square else _safe_indexing(X, rows)

@@ -21,7 +21,7 @@ from sklearn.utils.validation import (
 
 from maxmargin import certificate, problems
 from maxmargin.certificate import Certificate, Status, combine, prove
-from maxmargin.estimators._base import SupportVectorMachine
+from maxmargin.estimators._base import SupportVectorMachine, take
 from maxmargin.grams import Gram
 from maxmargin.io import CLASSIFIERS, LibsvmModel, load_libsvm_model
 from maxmargin.kernels import Kernel, Precomputed, as_kernel
@@ -229,7 +229,8 @@ def _from_estimator(
     classes = getattr(model, "classes_", None) if kind in CLASSIFIERS else None
     n_classes = 1 if classes is None else len(classes)
     target = _target(kind, classes, X, y)
-    sv_class = np.repeat(np.arange(n_classes), model.n_support_)
+    counts = model.n_support_ if n_classes > 1 else [len(model.support_)]
+    sv_class = np.repeat(np.arange(n_classes), counts)
     of_class = target.astype(np.int64) if n_classes > 1 else np.zeros(len(target), dtype=np.int64)
     support = _support_rows(model, X if kernel.compiled else None, of_class, sv_class, weight)
     # scikit-learn turns the sign of a binary classifier: there classes_[1] is positive.
@@ -436,7 +437,10 @@ def _binary(machine: _Machine) -> Iterator[tuple[Problem, Floats, Floats]]:
 
 
 def _problem(machine: _Machine, rows: Ints, target: Floats, weight: Floats) -> Problem:
-    gram = Gram(machine.kernel, _take(machine.X, rows, machine.kernel))
+    X = machine.X
+    if len(rows) < _num_samples(X):
+        X = take(X, rows, square=isinstance(machine.kernel, Precomputed))
+    gram = Gram(machine.kernel, X)
     make: Any = {
         "c_svc": problems.soft_margin,
         "nu_svc": problems.nu_svc,
@@ -447,14 +451,6 @@ def _problem(machine: _Machine, rows: Ints, target: Floats, weight: Floats) -> P
     targets = () if machine.kind == "one_class" else (target,)
     problem: Problem = make(gram, *targets, sample_weight=weight, **machine.settings)
     return problem
-
-
-def _take(X: Any, rows: Ints, kernel: Kernel) -> Any:
-    if len(rows) == _num_samples(X):
-        return X
-    if isinstance(kernel, Precomputed):
-        return X[np.ix_(rows, rows)]
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
 
 
 def _point(

@@ -43,7 +43,8 @@ class _OutlierDetector(OutlierMixin, SupportVectorMachine):
         found["norm2"] = float((solution.beta * problem.kbeta(solution.beta)).sum())
         found["largest"] = float(np.abs(problem.gram.diag).max())
         outside = self._outside(solution, found)
-        found["outside"] = float(problem.C[outside].sum() / problem.C.sum())
+        fraction = float(problem.C[outside].sum() / problem.C.sum())
+        found["outside"] = round(fraction, 12)  # counts of rows, whatever C they were multiplied by
         return self._made(part, solution, problem.by_row(solution.beta), found)
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from dataclasses import replace
 from functools import partial
 from numbers import Real
 from typing import Any, ClassVar
@@ -19,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin import problems
 from maxmargin.estimators._base import FINE, Part, Piece, SupportVectorMachine, _support
 from maxmargin.estimators._docs import documented
-from maxmargin.grams import Gram
+from maxmargin.grams import Gram, default_cache_size
 from maxmargin.problems import (
     ROUNDING,
     Problem,
@@ -36,7 +37,7 @@ __all__ = ["SVC", "NuSVC"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_STORED = 1 << 28  # bytes: up to here the whole Gram is kept for all pairs of classes
+_SMALL = 2048  # rows: up to here in float64
 
 
 class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
@@ -118,8 +119,9 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         if count == 2:
             signs = np.where(codes == 1, 1.0, -1.0)
             return [Part(kept, partial(self._problem, gram, signs, weight))]
-        if gram.matrix is None and 8 * gram.n**2 <= min(self._cache_bytes(), _STORED):
-            gram = gram.stored()
+        order = np.argsort(codes, kind="stable")  # pairs of classes are then runs of rows
+        gram, kept, codes = self._shared(gram.subset(order)), kept[order], codes[order]
+        weight = None if weight is None else weight[order]
         if self.multi_class == "ovr":
             return [
                 Part(
@@ -134,8 +136,16 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             for i, j in itertools.combinations(range(count), 2)
         ]
 
-    def _cache_bytes(self) -> float:
-        return _STORED if self.cache_size is None else self.cache_size * 2**20
+    def _shared(self, gram: Gram) -> Gram:
+        """Compute once what several problems need, if it fits into the cache."""
+        if gram.matrix is not None:
+            return gram
+        size = default_cache_size() if self.cache_size is None else self.cache_size
+        if gram.n <= _SMALL and 8 * gram.n**2 <= size * 2**20:
+            return gram.stored()
+        if 4 * gram.n**2 <= size * 2**20 and gram.single_products:
+            gram.store_single()
+        return gram
 
     def _pair(
         self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None, i: int, j: int
@@ -211,7 +221,8 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         if len(self.classes_) == 2:
             return scores[:, 0]
         if self.multi_class == "ovo" and self.decision_function_shape == "ovr":
-            values: Floats = _ovr_decision_function(scores < 0, -scores, len(self.classes_))
+            wins = np.where(self._silent(), 0.5, scores < 0)
+            values: Floats = _ovr_decision_function(wins, -scores, len(self.classes_))
             return values
         return scores
 
@@ -238,13 +249,18 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
             winners = np.argmax(self._votes(self._scores(X)), axis=1)
         return np.asarray(self.classes_[winners])
 
+    def _silent(self) -> NDArray[np.bool_]:
+        """Which pairs have no machine (ν too small, or an interrupted fit) and do not vote."""
+        return np.asarray(~self._columns().any(axis=0))
+
     def _votes(self, scores: Floats) -> Ints:
         """How many pairs each class wins; a tie goes to the later class, as in LIBSVM."""
         votes = np.zeros((len(scores), len(self.classes_)), dtype=np.int64)
         pairs = itertools.combinations(range(len(self.classes_)), 2)
-        for (i, j), score in zip(pairs, scores.T, strict=True):
-            votes[:, i] += score > 0
-            votes[:, j] += score <= 0
+        for (i, j), score, silent in zip(pairs, scores.T, self._silent(), strict=True):
+            if not silent:
+                votes[:, i] += score > 0
+                votes[:, j] += score <= 0
         return votes
 
 
@@ -477,7 +493,7 @@ class NuSVC(_SupportVectorClassifier):
         try:
             super()._refuse_one_class(classes, whole=whole)
         except ValueError as error:
-            raise ValueError(f"{error} The specified nu is infeasible.") from None
+            raise ValueError(f"{str(error).rstrip('.')}; the specified nu is infeasible.") from None
 
     def _check_classes(self, codes: Ints, weight: Floats | None) -> None:
         totals = np.bincount(codes, weights=weight, minlength=len(self.classes_))
@@ -514,7 +530,8 @@ class NuSVC(_SupportVectorClassifier):
             "Raise nu.",
             stacklevel=9,
         )
-        return self._made(part, solution, 0 * problem.by_row(beta), {"b": 0.0, "eta": 0.0})
+        unproven = replace(solution, certificate=replace(certificate, status=None))
+        return self._made(part, unproven, 0 * problem.by_row(beta), {"b": 0.0, "eta": 0.0})
 
     def _variables(self, problem: Problem, coef: Floats) -> Floats:
         return problem.lift(coef * _eta(problem, coef))

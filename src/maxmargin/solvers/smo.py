@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from maxmargin import _core
 from maxmargin.certificate import Status, gap_at, margin_bound, margin_resolution
-from maxmargin.grams import default_cache_size
+from maxmargin.grams import as_rows, default_cache_size
 from maxmargin.problems import Problem
 from maxmargin.solvers.face import minimise_on_face
 from maxmargin.solvers.steps import Step, pair_step, single_step
@@ -26,7 +26,7 @@ _SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked 
 _WSS2 = "most violating, with the partner of the largest second-order gain"
 _ALONE = "largest second-order gain"
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
-_POLISHES = 3
+_TINY, _POLISHES = 1024, 3
 _FEW = 256  # free variables: a decomposition costs little
 _ENDLESS = 1e50  # as in the core
 _DRIFT = 0.9  # steps aim a little below tol, so that the fresh gradient confirms it
@@ -117,15 +117,18 @@ class _State:
 
     def _start(self, beta: Floats) -> None:
         p, gram = self.problem, self.problem.gram
+        rows, program = gram.core_rows, gram.program
+        if self.single and gram.single is not None:
+            rows, program = as_rows(gram.single), None
         size = self.solver.cache_size
         if size is None:  # asking for the free memory costs more than a small problem
             size = 200 if gram.n <= _SMALL else default_cache_size()
         with one_blas_thread():
             self.core = _core.Smo(
-                gram.core_rows, gram.program, p.s, p.l, p.u, p.D, p.row, p.group, p.m,
+                rows, program, p.s, p.l, p.u, p.D, p.row, p.group, p.m,
                 gram.diag, beta, gram.matvec(p.by_row(beta)).ravel(), tol=_DRIFT * self.tol,
                 shrinking=self.solver.shrinking, single_rows=self.single,
-                single_products=self.single and _single_products(p),
+                single_products=self.single and gram.single_products,
                 cache_bytes=int(min(size * 2**20, 2.0**62)),
                 block=p.block,
             )  # fmt: skip
@@ -237,7 +240,7 @@ class _State:
         p = self.problem
         free = int(np.count_nonzero((p.l < beta) & (beta < p.u)))
         again = self.iteration == self._polished[-1] or len(self._polished) > _POLISHES
-        if again or p.gram.n > _SMALL or not 2 <= free <= _FEW:
+        if again or p.gram.n > _TINY or not 2 <= free <= _FEW:
             return False
         self._polished.append(self.iteration)
         return self._leap(shortest=True)
@@ -314,28 +317,8 @@ def _single_rows(problem: Problem, tol: float) -> bool:
     Small problems have float64 rows in any case: they cost nothing there, and a degenerate one
     (w = 0, a low rank) can need them.
     """
-    if problem.gram.n <= _SMALL:
+    if problem.gram.n <= _SMALL and problem.gram.single is None:
         return False
     largest = float(np.abs(problem.gram.diag).max(initial=0.0))
     ends = np.abs(np.concatenate([problem.l, problem.u]))
     return bool(2.0**-24 * largest * ends.max(initial=0.0) <= tol)
-
-
-def _single_products(problem: Problem) -> bool:
-    """Distances from float32 products are precise enough if γ max‖x − mean‖² 2⁻²³ <= 1e-6."""
-    program = problem.gram.program
-    if program is None:
-        return False
-    sharpness = sum(_sharpness(*line) for line in program)
-    if sharpness == 0:
-        return True
-    return sharpness * problem.gram.core_rows.squared_radius() * 2.0**-23 <= 1e-6
-
-
-def _sharpness(op: str, a: float, b: float, _c: float) -> float:
-    """How steeply a line of a kernel program answers to an error in ‖u − v‖²."""
-    if op == "rbf":
-        return a
-    if op == "matern":  # a Lipschitz bound exists only for nu > 1/2; -> exact products otherwise
-        return math.inf if a < 1 else 5.0 / b**2
-    return 0.0
