@@ -138,4 +138,4 @@ sanitize: $(BUILD) $(SANITIZE)/bin/python ## run the tests under AddressSanitize
 	  --config-settings=cmake.define.MAXMARGIN_SANITIZE=ON .
 	LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  $(SANITIZE)/bin/python -m pytest --capture=sys tests $(ARGS)
+	  $(SANITIZE)/bin/python -m pytest --capture=sys $(if $(ARGS),$(ARGS),tests)
