@@ -32,6 +32,7 @@ __all__ = [
     "margin_bound",
     "margin_resolution",
     "prove",
+    "rounding",
     "uncertified",
 ]
 
@@ -92,7 +93,7 @@ class Certificate:
     proof: str = ""
 
     def __repr__(self) -> str:
-        return f"gap {self.relative_gap:.1e} {self.status or ''}".rstrip()  # the relative one
+        return f"gap {self.relative_gap:.1e} {self.status or 'not met'}"  # relative
 
     def _facts(self) -> dict[str, str]:
         convex = {True: "yes", False: "no: the gap proves nothing", None: "unknown"}
@@ -102,7 +103,7 @@ class Certificate:
             "dual": f"{self.dual:.12g}",
             "gap": f"{self.gap:.3g}",
             "relative gap": f"{self.relative_gap:.3g}",
-            "KKT violation": f"{self.kkt_violation:.3g}",
+            "KKT violation": f"{self.kkt_violation:.4g}",
             "multipliers": ", ".join(f"{v:.8g}" for v in self.lam[:4])
             + (", ..." if len(self.lam) > 4 else ""),
             "convex": convex[self.convex],
@@ -173,7 +174,7 @@ def certify(
     if solved and (status is None or status == Status.PRECISION_LIMIT):
         status = Status.OPTIMAL
     status = None if status is None else Status(status)
-    if status is Status.OPTIMAL and not (solved and _rounding(problem, point) <= max(tol, 1e-6)):
+    if status is Status.OPTIMAL and not (solved and rounding(problem, point) <= max(tol, 1e-6)):
         status = Status.PRECISION_LIMIT  # K itself is known no better: nothing is proven at tol
     if status is Status.OPTIMAL and convex is not True:
         status = Status.STATIONARY
@@ -317,7 +318,7 @@ def uncertified(lam: Floats, status: Status) -> Certificate:
     )
 
 
-def _rounding(problem: Problem, beta: Floats) -> float:
+def rounding(problem: Problem, beta: Floats) -> float:
     """How far rounding of kernel values alone may put a component of Kβ off."""
     longest = math.sqrt(float(np.abs(problem.gram.diag).max(initial=0.0)))
     return EPS * problem.length(beta) * longest
@@ -393,7 +394,7 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
         r = s - kbeta - problem.spread(problem.multipliers(s - kbeta))
         excess = max(float(r[up].max(initial=0.0)), float((-r[down]).max(initial=0.0)))
         return (
-            1.0 if excess <= 8 * (_rounding(problem, beta) + EPS * float(np.abs(s).max())) else None
+            1.0 if excess <= 8 * (rounding(problem, beta) + EPS * float(np.abs(s).max())) else None
         )
     # One more group for the variables without one: there λ = 0 stands on both sides.
     g = np.where(problem.group < 0, problem.n_groups, problem.group)
@@ -407,7 +408,7 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
     margin = np.concatenate([f_up[paired] + f_down[paired], [f_up[-1], f_down[-1]]])
     needed = np.concatenate([s_up[paired] + s_down[paired], [s_up[-1], s_down[-1]]])
     bound = np.isfinite(margin) & (needed > 0)
-    noise = 8 * _rounding(problem, beta)
+    noise = 8 * rounding(problem, beta)
     if (margin[bound] <= noise).any():
         return None
     t = float((needed[bound] / margin[bound]).max(initial=0.0))
@@ -475,8 +476,13 @@ def margin_resolution(problem: Problem, beta: ArrayLike) -> float:
     return math.sqrt(EPS) * problem.length(_hull_weights(problem, beta))
 
 
-def infeasibility_proof(problem: Problem, beta: ArrayLike) -> str:
-    """Say in words why a hard margin has no solution, from a β that grew without end."""
+def infeasibility_proof(
+    problem: Problem, beta: ArrayLike, names: NDArray[np.int64] | None = None
+) -> str:
+    """Say in words why a hard margin has no solution, from a β that grew without end.
+
+    ``names`` are the numbers to call the rows by; None counts those of the problem.
+    """
     bound = margin_bound(problem, beta)
     remedy = "Use a finite C or another kernel."
     if problem.z is not None:
@@ -485,6 +491,7 @@ def infeasibility_proof(problem: Problem, beta: ArrayLike) -> str:
     if math.isinf(bound):
         return f"{problem.name} has no solution. {remedy}"
     rows = np.unique(problem.row[np.flatnonzero(_hull_weights(problem, beta))])
+    rows = rows if names is None else np.sort(names[rows])
     reason = f"no hyperplane has geometric margin above {bound:.1e}"
     named = ", ".join(map(str, rows[:8])) + (", ..." if len(rows) > 8 else "")
     if len(rows) == 2 and problem.n_groups and bound <= margin_resolution(problem, beta):

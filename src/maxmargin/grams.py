@@ -10,6 +10,7 @@ import copy
 import functools
 import math
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -270,7 +271,12 @@ def _in_python(kernel: Kernel, X: Any, Z: Any) -> NDArray[Any]:
 
 
 def expand(
-    basis: _core.Basis, rows: _core.Rows, coef: Vector, *, n_threads: int | None = None
+    basis: _core.Basis,
+    rows: _core.Rows,
+    coef: Vector,
+    *,
+    n_threads: int | None = None,
+    deadline: float = math.inf,
 ) -> Vector:
     r"""Return :math:`\sum_j c_{jq} k(x_j, z)` for each row z, in blocks that Ctrl-C can part.
 
@@ -282,6 +288,8 @@ def expand(
         The rows z.
     coef : ndarray of shape (n_basis, n_outputs)
     n_threads : int or None, default=None
+    deadline : float, default=inf
+        ``time.perf_counter()`` after which TimeoutError is raised.
 
     Returns
     -------
@@ -301,6 +309,8 @@ def expand(
     chunk = max(_CHUNK_WORK // max(len(coef) * d, 1) // 64, 1) * 64  # whole bands of the core's
     with one_blas_thread():
         for first in range(0, n, chunk):
+            if time.perf_counter() > deadline:
+                raise TimeoutError
             count = min(chunk, n - first)
             out[first : first + count] = basis.combine(rows, first, count, coef, threads)
     return out
@@ -338,6 +348,7 @@ class Gram:
     def __init__(self, kernel: Kernel, X: Any, *, n_threads: int | None = None) -> None:
         self.n_threads = n_threads
         self.matrix: NDArray[Any] | None = None
+        self.deadline = math.inf  # of `matvec`: who is in a hurry gets TimeoutError after it
         self.single: NDArray[np.float32] | None = None  # all entries, precise enough for steps
         if kernel.compiled:
             self.X = X = _matrix_of(X)
@@ -483,7 +494,9 @@ class Gram:
     def _product(self, columns: Indices, coef: Vector) -> Vector:
         if self.matrix is None:
             basis = _core.Basis(self.core_rows, columns, self.program)
-            return expand(basis, self.core_rows, coef, n_threads=self.n_threads)
+            return expand(
+                basis, self.core_rows, coef, n_threads=self.n_threads, deadline=self.deadline
+            )
         blocks = range(0, self.n, 1024)  # in float64 whatever the matrix is, a block at a time
         return np.concatenate(
             [self.matrix[a : a + 1024][:, columns].astype(np.float64) @ coef for a in blocks]

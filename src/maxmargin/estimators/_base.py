@@ -26,7 +26,15 @@ from sklearn.utils.validation import (
 )
 
 from maxmargin import _core
-from maxmargin.certificate import Certificate, Status, certify, combine, prove, uncertified
+from maxmargin.certificate import (
+    Certificate,
+    Status,
+    certify,
+    combine,
+    infeasibility_proof,
+    prove,
+    uncertified,
+)
 from maxmargin.estimators._callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from maxmargin.grams import Gram, as_rows, evaluate, expand
 from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
@@ -44,6 +52,7 @@ Ints = NDArray[np.int64]
 
 FINE = (Status.OPTIMAL, Status.STATIONARY)
 _WIDE = 1 << 22  # features: for more of them, w costs more than the support vectors
+_KEPT = 1 << 23  # cells: 64 MB
 _HUGE = 1e150  # squares of larger cells overflow
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
 
@@ -185,9 +194,11 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             raise
         self._warn()
         if interrupted:
+            gap = self.certificate_.relative_gap
+            known = f"at relative gap {gap:.1e}" if gap < np.inf else "before its gap was computed"
             raise KeyboardInterrupt(
-                f"fit stopped at relative gap {self.certificate_.relative_gap:.1e}; "
-                "the estimator keeps the model so far."
+                f"fit stopped {known}; the estimator keeps the model so far, and certify(X, y) "
+                "proves how good it is."
             )
         return self
 
@@ -283,7 +294,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                     problem = part.make()
                     self.kernel_ = problem.gram.kernel
                     start = None if before is None else before.start(self, part, problem, k)
-                    solution = self._solve_one(problem, start, until, callback)
+                    end_of_part = _share_of(until, len(parts) - k)
+                    solution = self._solve_one(part, problem, start, end_of_part, callback)
                     pieces.append(self._piece(part, solution))
                     interrupted = solution.status is Status.INTERRUPTED
                     if interrupted or stopped:
@@ -298,6 +310,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _solve_one(
         self,
+        part: Part,
         problem: Problem,
         start: Floats | None,
         until: float | None,
@@ -313,8 +326,11 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             beta=start,
             callback=callback,
         )
-        if solution.status in (Status.INFEASIBLE, Status.UNBOUNDED):
-            raise ValueError(solution.certificate.proof or f"{problem.name} is unbounded.")
+        if solution.status is Status.UNBOUNDED:
+            raise ValueError(f"{problem.name} is unbounded: the kernel is not positive definite.")
+        if solution.status is Status.INFEASIBLE:
+            where = f"classes {part.name}: " if part.name else ""
+            raise ValueError(where + infeasibility_proof(problem, solution.beta, part.rows))
         return solution
 
     def _store_support(self, X: Any, support: Ints, coef: Floats) -> None:
@@ -334,7 +350,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         histories = [piece.history for piece in pieces]
         self.history_ = histories[0] if len(histories) == 1 else stack(histories, "problem")
         self.fit_status_ = 0 if self.certificate_.status in FINE else 1
-        if self._mode() == "compiled":
+        if self._mode() == "compiled" and self.support_vectors_.size <= _KEPT:
             self._basis()  # packed now, so that predicting changes nothing
 
     def _warn(self) -> None:
@@ -346,8 +362,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             Status.ITERATION_LIMIT: f"Solver terminated early (max_iter={self.max_iter})."
             "  Consider pre-processing your data with StandardScaler or MinMaxScaler.",
             Status.TIME_LIMIT: f"Solver stopped at max_time={self.max_time}.",
-            Status.PRECISION_LIMIT: "Solver stopped at the limit of float64 precision; "
-            "scale the features, or raise tol.",
+            Status.PRECISION_LIMIT: "Solver stopped at the limit of float64 precision: with such "
+            "features and such a C, rounding proves no more. Scale the features, lower C, or raise "
+            "tol.",
         }
         asked = f"kkt_violation <= {self.tol:g}"
         if self.gap_tol is not None:
@@ -410,13 +427,14 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return dense
 
     def _basis(self) -> _core.Basis:
-        """The support vectors packed for the core; made once per set of support vectors."""
+        """The support vectors packed for the core; kept, once made, unless they are many."""
         made = self.__dict__.get("_packed")
-        if made is None or made[0] is not self.support_vectors_:
-            rows = as_rows(self.support_vectors_)
-            made = (self.support_vectors_, _core.Basis(rows, None, self.kernel_.program()))
-            self._packed = made
-        basis: _core.Basis = made[1]
+        if made is not None and made[0] is self.support_vectors_:
+            kept: _core.Basis = made[1]
+            return kept
+        basis = _core.Basis(as_rows(self.support_vectors_), None, self.kernel_.program())
+        if self.support_vectors_.size <= _KEPT:
+            self._packed = (self.support_vectors_, basis)
         return basis
 
     def __getstate__(self) -> dict[str, Any]:
@@ -476,14 +494,16 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         -------
         Ledger or DataFrame
             See :func:`maxmargin.ledger.ledger`; one row per row of positive weight. Where several
-            problems were solved, one below the other, with the columns ``problem`` (the pair of
-            classes) and ``row`` (of X).
+            problems were solved, one below the other, with a column ``problem`` (the pair of
+            classes); where a row of X is missing or comes twice, with a column ``row``.
         """
         tau, tables = min(self.tol, 0.5), []
         for part, problem, beta in self._fitted_points(X, y, sample_weight):
             table = ledger(problem, beta, certify(problem, beta, tol=self.tol), tau=tau)
-            named = {"problem": np.full(len(table), part.name), "row": part.rows}
-            tables.append(Ledger({**(named if part.name else {}), **table}))
+            named: dict[str, Any] = {"problem": np.full(len(table), part.name)}
+            rows = {} if len(table) == self.shape_fit_[0] else {"row": part.rows}
+            several = {**named, "row": part.rows} if part.name else rows
+            tables.append(Ledger({**several, **table}))
         whole = tables[0] if len(tables) == 1 else stack(tables)
         return whole.as_frame() if as_frame else whole
 
@@ -504,7 +524,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         coef = np.zeros((self.shape_fit_[0], outputs.shape[1]))
         coef[support] = outputs
         if not np.array_equal(getattr(twin, "classes_", 0), getattr(self, "classes_", 0)):
-            raise ValueError("pass the training data: y differs from that of fit.")
+            raise ValueError("pass the training data: y or sample_weight differs from that of fit.")
         for k, part in enumerate(parts):
             problem = part.make()
             own = coef[part.rows] if len(parts) == 1 else coef[part.rows, k : k + 1]
@@ -562,6 +582,12 @@ class _Before:
         coef[self.support] = outputs
         own = coef[part.rows]
         return problem.rescaled(machine._variables(problem, own)) if own.any() else None
+
+
+def _share_of(until: float | None, parts: int) -> float | None:
+    """When the next of so many parts must end, for all of them to have their turn."""
+    now = time.perf_counter()
+    return None if until is None else now + max(until - now, 0.0) / parts
 
 
 def _support(pieces: Sequence[Piece]) -> tuple[Ints, Floats]:

@@ -208,9 +208,10 @@ def _machine(model: Any, given: dict[str, float], X: Any, y: Any, weight: Floats
     names = (cls.__name__ for cls in type(model).__mro__)
     kind = next((_KINDS[name] for name in names if name in _KINDS), None)
     if kind is None or not hasattr(model, "get_params"):
+        steps = " Pass its last step: certify(pipe[-1], pipe[:-1].transform(X), y)."
         raise TypeError(
             f"certify knows {', '.join(_KINDS)} as scikit-learn has them, LIBSVM model files and "
-            f"problems; got {type(model).__name__}."
+            f"problems; got {type(model).__name__}.{steps if hasattr(model, 'steps') else ''}"
         )
     return _from_estimator(model, kind, given, X, y, weight)
 

@@ -71,6 +71,11 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)
         self._classes(labels, weight)
+        if self.multi_class != "ovo" and self.decision_function_shape == "ovo":
+            raise ValueError(
+                f"multi_class={self.multi_class!r} has no decision value per pair of classes; "
+                "decision_function_shape must be 'ovr'."
+            )
         codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
         both = self._both_weights(codes, weight, self.classes_[codes] == labels)
         kept, X, both = self._keep(X, both)
@@ -143,7 +148,9 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         size = default_cache_size() if self.cache_size is None else self.cache_size
         if gram.n <= _SMALL and 8 * gram.n**2 <= size * 2**20:
             return gram.stored()
-        if 4 * gram.n**2 <= size * 2**20 and gram.single_products:
+        # A second for some 2e10 products: a limit of time is not to be spent on this alone.
+        hurry = self.max_time is not None and gram.n**2 * self.n_features_in_ > 4e9 * self.max_time
+        if 4 * gram.n**2 <= size * 2**20 and gram.single_products and not hurry:
             gram.store_single()
         return gram
 
@@ -490,10 +497,12 @@ class NuSVC(_SupportVectorClassifier):
         return nu_svc(gram, signs, nu=self.nu, sample_weight=weight)
 
     def _refuse_one_class(self, classes: NDArray[Any], *, whole: bool) -> None:
-        try:
-            super()._refuse_one_class(classes, whole=whole)
-        except ValueError as error:
-            raise ValueError(f"{str(error).rstrip('.')}; the specified nu is infeasible.") from None
+        if len(classes) < 2 and not whole:
+            raise ValueError(
+                "Invalid input - all samples with positive weights belong to the same class: the "
+                "specified nu is infeasible."
+            )
+        super()._refuse_one_class(classes, whole=whole)
 
     def _check_classes(self, codes: Ints, weight: Floats | None) -> None:
         totals = np.bincount(codes, weights=weight, minlength=len(self.classes_))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.certificate import Status, gap_at, margin_bound, margin_resolution
+from maxmargin.certificate import Status, gap_at, margin_bound, margin_resolution, rounding
 from maxmargin.grams import as_rows, default_cache_size
 from maxmargin.problems import Problem
 from maxmargin.solvers.face import minimise_on_face
@@ -26,7 +26,7 @@ _SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked 
 _WSS2 = "most violating, with the partner of the largest second-order gain"
 _ALONE = "largest second-order gain"
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
-_TINY, _POLISHES = 1024, 3
+_TINY, _POLISHES, _EXACT = 1024, 3, 1e-6
 _FEW = 256  # free variables: a decomposition costs little
 _ENDLESS = 1e50  # as in the core
 _DRIFT = 0.9  # steps aim a little below tol, so that the fresh gradient confirms it
@@ -236,14 +236,21 @@ class _State:
         return True
 
     def _polish(self, beta: Floats) -> bool:
-        """Finish a small problem with Newton's method: the same digits whatever the path was."""
+        """Finish a small problem with Newton's method: the same digits whatever the path was.
+
+        Where it does not end at the solution, the free variables were not yet the right ones:
+        some more pair steps find them.
+        """
         p = self.problem
         free = int(np.count_nonzero((p.l < beta) & (beta < p.u)))
-        again = self.iteration == self._polished[-1] or len(self._polished) > _POLISHES
-        if again or p.gram.n > _TINY or not 2 <= free <= _FEW:
+        exact = max(_EXACT * self.tol, 1e-12, 8 * rounding(p, beta))
+        if p.gram.n > _TINY or not 2 <= free <= _FEW or self._fresh <= exact:
             return False
-        self._polished.append(self.iteration)
-        return self._leap(shortest=True)
+        if self.iteration != self._polished[-1]:
+            self._polished.append(self.iteration)
+            return self._leap(shortest=True)
+        self._aim = max(0.1 * self._fresh, exact)
+        return len(self._polished) <= _POLISHES
 
     def _leap(self, *, shortest: bool = False) -> bool:
         """Pairs creep where C is large and the free variables have settled: minimise over those."""

@@ -21,6 +21,7 @@ __all__ = ["Progress", "Solution", "Solver", "State", "solve"]
 
 Floats = NDArray[np.float64]
 
+_PATIENCE = 0.6  # seconds
 _LEAST = 1e-100  # no smaller tol can help a gap that it has not closed
 HISTORY = ("iteration", "seconds", "primal", "dual", "gap", "kkt_violation", "n_support")
 
@@ -315,12 +316,20 @@ class _Run:
         return bool(self.callback(told))
 
     def prove(self, status: Status) -> Certificate:
-        """Certify the end; Ctrl-C here gives up the proof, never the model."""
+        """Certify the end; after Ctrl-C only if that takes no second, and another one gives it up.
+
+        The model is never lost: what is left out can be computed later.
+        """
+        gram = self.problem.gram
+        if status is Status.INTERRUPTED:
+            gram.deadline = time.perf_counter() + _PATIENCE
         try:
             return self.certify(status)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TimeoutError):
             lam = getattr(self.state, "lam", np.zeros(self.problem.n_groups))
             return uncertified(lam, Status.INTERRUPTED)
+        finally:
+            gram.deadline = math.inf
 
     def finish(self, status: Status) -> Solution:
         certificate = self.prove(status)
