@@ -503,7 +503,10 @@ def test_steps_tell_the_whole_story(name):
     problem = formulations(kernels.RBF(gamma=0.5).gram(X), y, X[:, 0], np.ones(40))[name]
     plain = solve(problem, SMO(), tol=1e-6)
     watched = solve(problem, SMO(record_steps=True), tol=1e-6)
-    assert (plain.beta == watched.beta).all()
+    # Whoever watches sees pair steps alone; otherwise Newton's method finishes so small a problem.
+    assert watched.certificate.kkt_violation <= 1e-6
+    assert plain.certificate.kkt_violation <= 1e-9
+    np.testing.assert_allclose(watched.certificate.dual, plain.certificate.dual, rtol=1e-6)
     assert len(watched.steps) == watched.n_iter > 0
     start = certify(problem, problem.start())
     gained = sum(step.change for step in watched.steps) * problem.scale

@@ -93,9 +93,11 @@ class _OutlierDetector(OutlierMixin, SupportVectorMachine):
         return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.intp)
 
     def _snapped(self, values: Floats, diagonal: Floats | float = 0.0) -> Floats:
-        """Call 0 what is 0 up to rounding: support vectors lie on the boundary exactly."""
+        """Call 0 what is 0 up to rounding, or to a KKT violation that is hardly more than that."""
         size = np.abs(self._columns()).sum() * self._largest + np.abs(diagonal)
-        snapped: Floats = np.where(np.abs(values) <= 16 * EPS * size, 0.0, values)
+        violation = self.certificate_.kkt_violation
+        edge = np.maximum(16 * EPS * size, 4 * violation * (violation <= 1e-10 * size))
+        snapped: Floats = np.where(np.abs(values) <= edge, 0.0, values)
         return snapped
 
 

@@ -27,6 +27,7 @@ _WSS2 = "most violating, with the partner of the largest second-order gain"
 _ALONE = "largest second-order gain"
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
 _TINY, _POLISHES, _EXACT = 1024, 3, 1e-6
+_CLOSER = 0.05  # of tol: near enough for Newton's method to find the right free variables
 _FEW = 256  # free variables: a decomposition costs little
 _ENDLESS = 1e50  # as in the core
 _DRIFT = 0.9  # steps aim a little below tol, so that the fresh gradient confirms it
@@ -112,7 +113,10 @@ class _State:
         endless = np.isinf(problem.l) | np.isinf(problem.u)
         self._open = bool(endless[(problem.D == 0) | (problem.gram.convex is not True)].any())
         self.single = _single_rows(problem, tol)
-        self.tol = self._aim = tol
+        self.tol = tol
+        # Whoever watches the steps wants no others.
+        self._tiny = problem.gram.n <= _TINY and problem.block is None and not solver.record_steps
+        self._aim = _CLOSER * tol if self._tiny else tol
         self._start(beta)
 
     def _start(self, beta: Floats) -> None:
@@ -216,7 +220,7 @@ class _State:
         self._leapt = self._leapt and not improved
         self.violation = self._fresh = violation
         self._objective = objective
-        if violation <= self.tol and not self._far(beta, kbeta):
+        if violation <= self.tol and (self._exact(beta) or not self._far(beta, kbeta)):
             if not self._polish(beta):
                 self.status = Status.OPTIMAL
         elif self._stalls >= 2:
@@ -243,14 +247,18 @@ class _State:
         """
         p = self.problem
         free = int(np.count_nonzero((p.l < beta) & (beta < p.u)))
-        exact = max(_EXACT * self.tol, 1e-12, 8 * rounding(p, beta))
-        if p.gram.n > _TINY or not 2 <= free <= _FEW or self._fresh <= exact:
+        if not (self._tiny and 2 <= free <= _FEW) or self._exact(beta):
             return False
         if self.iteration != self._polished[-1]:
             self._polished.append(self.iteration)
             return self._leap(shortest=True)
-        self._aim = max(0.1 * self._fresh, exact)
+        self._aim = max(0.1 * self._fresh, _EXACT * self.tol)
         return len(self._polished) <= _POLISHES
+
+    def _exact(self, beta: Floats) -> bool:
+        """Whether the last fresh gradient is as good as float64 makes it."""
+        least = max(_EXACT * self.tol, 1e-12)
+        return self._fresh <= least or self._fresh <= 8 * rounding(self.problem, beta)
 
     def _leap(self, *, shortest: bool = False) -> bool:
         """Pairs creep where C is large and the free variables have settled: minimise over those."""
