@@ -5,7 +5,7 @@ import signal
 import numpy as np
 import pytest
 from sklearn.callback import FitCallback
-from sklearn.datasets import load_diabetes, load_iris
+from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from maxmargin import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
@@ -149,3 +149,37 @@ def test_one_class_at_nu_one_is_finite():
         machine.fit(X)
         assert machine.certificate_.status == "optimal"
         assert np.isfinite(machine.decision_function(X)).all()
+
+
+def test_pairs_in_threads_give_what_one_after_the_other_gives(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    expected = SVC(n_threads=1).fit(X, y)
+    monkeypatch.setattr("maxmargin.estimators._base._WORTH_THREADS", 0)
+    both = SVC(n_threads=2).fit(X, y)
+    np.testing.assert_array_equal(both.dual_coef_, expected.dual_coef_)
+    np.testing.assert_array_equal(both.intercept_, expected.intercept_)
+    with pytest.raises(ValueError, match=r"classes 1 / 2: hard_margin has no solution"):
+        SVC(C=np.inf, kernel="linear", n_threads=2).fit(*IRIS)
+
+
+def test_ctrl_c_stops_pairs_in_threads(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    monkeypatch.setattr("maxmargin.estimators._base._WORTH_THREADS", 0)
+    pressed = []
+
+    def press(self, part, *rest):
+        if part.name == "0 / 3":
+            pressed.append(part.name)
+            signal.raise_signal(signal.SIGINT)
+        return original(self, part, *rest)
+
+    original = SVC._solve_one
+    monkeypatch.setattr(SVC, "_solve_one", press)
+    model = SVC(n_threads=2)
+    with pytest.raises(KeyboardInterrupt, match="keeps the model so far"):
+        model.fit(X, y)
+    assert pressed
+    statuses = [c.status for c in model.certificates_]
+    assert "interrupted" in statuses
+    assert "optimal" in statuses
+    assert model.predict(X).shape == y.shape

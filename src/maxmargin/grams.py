@@ -536,7 +536,13 @@ def _square(matrix: NDArray[Any], rows: Indices) -> NDArray[Any]:
     if len(ends) > 8:
         return np.asarray(matrix[np.ix_(rows, rows)])
     runs = [slice(int(part[0]), int(part[-1]) + 1) for part in np.split(rows, ends[1:])]
-    return np.block([[matrix[a, b] for b in runs] for a in runs])
+    stops = np.cumsum([run.stop - run.start for run in runs])
+    places = [slice(int(e) - (r.stop - r.start), int(e)) for r, e in zip(runs, stops, strict=True)]
+    out = np.empty((len(rows), len(rows)), dtype=matrix.dtype)
+    for a, to_a in zip(runs, places, strict=True):
+        for b, to_b in zip(runs, places, strict=True):
+            out[to_a, to_b] = matrix[a, b]
+    return out
 
 
 def _sharpness(op: str, a: float, b: float, _c: float) -> float:

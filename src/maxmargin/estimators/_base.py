@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -36,7 +38,7 @@ from maxmargin.certificate import (
     uncertified,
 )
 from maxmargin.estimators._callbacks import CallbackSupportMixin, fit_task, with_callbacks
-from maxmargin.grams import Gram, as_rows, evaluate, expand
+from maxmargin.grams import Gram, as_rows, default_cache_size, evaluate, expand
 from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
 from maxmargin.ledger import Ledger, ledger
 from maxmargin.problems import Problem
@@ -44,6 +46,7 @@ from maxmargin.progress import ProgressBar
 from maxmargin.solvers import SMO, Progress, Solution, solve
 from maxmargin.solvers.solve import HISTORY
 from maxmargin.tables import Table, stack
+from maxmargin.threads import one_blas_thread, thread_count
 
 __all__ = ["FINE", "Part", "Piece", "SupportVectorMachine"]
 
@@ -52,6 +55,7 @@ Ints = NDArray[np.int64]
 
 FINE = (Status.OPTIMAL, Status.STATIONARY)
 _WIDE = 1 << 22  # features: for more of them, w costs more than the support vectors
+_WORTH_THREADS = 20_000  # rows of all problems together: else Python's own work is most of it
 _KEPT = 1 << 23  # cells: 64 MB
 _HUGE = 1e150  # squares of larger cells overflow
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
@@ -274,8 +278,14 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         self, parts: Sequence[Part], before: _Before | None, X: Any, y: Any
     ) -> tuple[list[Piece], bool]:
         """Solve one part after the other; also tell whether Ctrl-C ended it."""
-        told, end = fit_task(self, X, y)
+        told, end, watched = fit_task(self, X, y)
         until = None if self.max_time is None else time.perf_counter() + self.max_time
+        threads = thread_count(self.n_threads)
+        worth = sum(len(part.rows) for part in parts) > _WORTH_THREADS and threads > 1
+        if len(parts) > 1 and worth and not (watched or self.verbose):
+            found = self._solve_in_threads(parts, before, until, min(threads, len(parts)))
+            end()
+            return found
         pieces: list[Piece] = []
         stopped = interrupted = False
 
@@ -295,7 +305,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                     self.kernel_ = problem.gram.kernel
                     start = None if before is None else before.start(self, part, problem, k)
                     end_of_part = _share_of(until, len(parts) - k)
-                    solution = self._solve_one(part, problem, start, end_of_part, callback)
+                    solver = self._solver()
+                    solution = self._solve_one(part, problem, solver, start, end_of_part, callback)
                     pieces.append(self._piece(part, solution))
                     interrupted = solution.status is Status.INTERRUPTED
                     if interrupted or stopped:
@@ -308,17 +319,51 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         end()
         return pieces, interrupted and not stopped
 
+    def _solve_in_threads(
+        self, parts: Sequence[Part], before: _Before | None, until: float | None, threads: int
+    ) -> tuple[list[Piece], bool]:
+        """Solve several parts at a time, each with one thread: the same results, bit for bit."""
+        halt = threading.Event()
+        whole = self._solver()
+        size = default_cache_size() if whole.cache_size is None else whole.cache_size
+        solver = replace(whole, n_threads=1, cache_size=size / threads)
+
+        def run(k: int) -> Solution | None:
+            if halt.is_set():
+                return None
+            problem = parts[k].make()
+            problem.gram.n_threads = 1
+            start = None if before is None else before.start(self, parts[k], problem, k)
+            end = _share_of(until, -(-(len(parts) - k) // threads))
+            stop = lambda _: halt.is_set()  # noqa: E731
+            return self._solve_one(parts[k], problem, solver, start, end, stop)
+
+        solutions: list[Solution | None] = []
+        with ThreadPoolExecutor(threads) as pool, one_blas_thread():
+            futures = [pool.submit(run, k) for k in range(len(parts))]
+            try:
+                solutions = _results(futures, halt)
+            finally:
+                halt.set()
+        self.kernel_ = next(s for s in solutions if s is not None).problem.gram.kernel
+        pieces = [
+            _untouched(part) if solution is None else self._piece(part, solution)
+            for part, solution in zip(parts, solutions, strict=True)
+        ]
+        return pieces, any(s is None or s.status is Status.INTERRUPTED for s in solutions)
+
     def _solve_one(
         self,
         part: Part,
         problem: Problem,
+        solver: SMO,
         start: Floats | None,
         until: float | None,
         callback: Callable[[Progress], bool],
     ) -> Solution:
         solution = solve(
             problem,
-            self._solver(),
+            solver,
             tol=self.tol,
             gap_tol=self.gap_tol,
             max_iter=self.max_iter,
@@ -582,6 +627,15 @@ class _Before:
         coef[self.support] = outputs
         own = coef[part.rows]
         return problem.rescaled(machine._variables(problem, own)) if own.any() else None
+
+
+def _results(futures: list[Future[Solution | None]], halt: threading.Event) -> list[Any]:
+    """Wait for all; on Ctrl-C what is under way ends within a chunk, and the rest at once."""
+    while True:
+        try:
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:
+            halt.set()
 
 
 def _share_of(until: float | None, parts: int) -> float | None:

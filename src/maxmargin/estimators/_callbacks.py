@@ -15,10 +15,11 @@ __all__ = ["CallbackSupportMixin", "fit_task", "with_callbacks"]
 
 def fit_task(
     estimator: Any, X: Any, y: Any
-) -> tuple[Callable[[Progress], bool], Callable[[], None]]:
+) -> tuple[Callable[[Progress], bool], Callable[[], None], bool]:
     """Open a fit's task; return what to call after each chunk of the solver and at the end.
 
-    Every chunk is a subtask; a callback that asks to stop there ends the solver as ``interrupted``.
+    And whether anybody listens. Every chunk is a subtask; a callback that asks to stop there ends
+    the solver as ``interrupted``.
     """
     context = estimator._init_callback_context(max_subtasks=None)
     context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
@@ -33,4 +34,4 @@ def fit_task(
     def end() -> None:
         context.call_on_fit_task_end(estimator=estimator, X=X, y=y)
 
-    return chunk, end
+    return chunk, end, bool(context._callbacks)
