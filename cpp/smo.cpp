@@ -36,7 +36,7 @@ template <class V, class Value>
 MM_INLINE Best<V> best_of(std::int64_t n, const Value& value) {
     constexpr std::int64_t lanes = 16, block = 512;
     constexpr V lowest = -std::numeric_limits<V>::infinity();
-    constexpr V tie = sizeof(V) == 8 ? V(1e-10) : V(0);
+    constexpr V tie = sizeof(V) == 8 ? V(1e-10) : V(1e-6);
     const auto above = [](V v, V best) MM_LAMBDA {
         return best == lowest ? v > best : v > best + tie * (best < 0 ? -best : best);
     };
@@ -288,24 +288,26 @@ std::int64_t Smo::second_order(const S* row, const Choice& choice) const {
     const auto [first, last] = slots_of(choice.group);
     const double *down = down_.data() + first, *curvature = curvature_.data() + first;
     const double own = curvature_[choice.up], high = choice.high;
-    const double scale = 1.0 / (choice.high - choice.low);  // keeps the squares within float
+    // Scores in float, because division is what costs here; both scales keep them within its range.
+    const double scale = 1.0 / (choice.high - choice.low);
+    const S unit = static_cast<S>(own != 0 ? 1.0 / std::abs(own) : 1.0);
     // Below this share of K_ii + K_jj the curvature is rounding as soon as the difference is.
     constexpr double least = 1e-7;
     const auto search = [&](auto F, auto K) {
         return simd([&]() MM_LAMBDA {
-            return best_of<S>(last - first, [&](std::int64_t k) MM_LAMBDA {
+            return best_of<float>(last - first, [&](std::int64_t k) MM_LAMBDA {
                 const double difference = (high - down[k] + F(k)) * scale;
                 const S sum = static_cast<S>(own + curvature[k]);
                 const S flat = (sum < 0 ? -sum : sum) * static_cast<S>(least);
                 const S eta = sum - 2 * K(k);
-                const S d = static_cast<S>(difference);
-                const S score = d * d / (eta > flat ? eta : flat);
-                return d > 0 ? score : -std::numeric_limits<S>::infinity();
+                const float d = static_cast<float>(difference);
+                const float score = d * d / static_cast<float>((eta > flat ? eta : flat) * unit);
+                return d > 0 ? score : -std::numeric_limits<float>::infinity();
             });
         });
     };
     const auto* position = position_.data() + first;
-    Best<S> partner{};
+    Best<float> partner{};
     if (problem_.blocks == 1) {
         partner = with_lookup(aligned_, F_.data(), position, [&](auto F, auto at) {
             return search(F, [&](std::int64_t k) MM_LAMBDA { return row[at(k)]; });

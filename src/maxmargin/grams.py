@@ -497,6 +497,11 @@ class Gram:
             return expand(
                 basis, self.core_rows, coef, n_threads=self.n_threads, deadline=self.deadline
             )
+        if self.matrix.dtype == np.float64 and 4 * len(columns) > self.n:
+            whole = np.zeros((self.n, coef.shape[1]))
+            whole[columns] = coef
+            with one_blas_thread():
+                return np.asarray(self.matrix @ whole)
         blocks = range(0, self.n, 1024)  # in float64 whatever the matrix is, a block at a time
         return np.concatenate(
             [self.matrix[a : a + 1024][:, columns].astype(np.float64) @ coef for a in blocks]

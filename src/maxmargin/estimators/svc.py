@@ -37,7 +37,6 @@ __all__ = ["SVC", "NuSVC"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SMALL = 2048  # rows: up to here in float64
 
 
 class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
@@ -145,9 +144,9 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """Compute once what several problems need, if it fits into the cache."""
         if gram.matrix is not None:
             return gram
-        size = default_cache_size() if self.cache_size is None else self.cache_size
-        if gram.n <= _SMALL and 8 * gram.n**2 <= size * 2**20:
+        if self._fits(gram):
             return gram.stored()
+        size = default_cache_size() if self.cache_size is None else self.cache_size
         # A second for some 2e10 products: a limit of time is not to be spent on this alone.
         hurry = self.max_time is not None and gram.n**2 * self.n_features_in_ > 4e9 * self.max_time
         if 4 * gram.n**2 <= size * 2**20 and gram.single_products and not hurry:
