@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <numeric>
 
@@ -29,49 +30,56 @@ struct Best {
     std::int64_t index;
 };
 
+// The largest of n numbers. In lanes of the compiler's own vectors: it does not vectorise a maximum
+// of its own accord where NaN may occur.
+template <class V>
+MM_INLINE V largest_of(const V* x, std::int64_t n) {
+    V top = -std::numeric_limits<V>::infinity();
+    std::int64_t k = 0;
+#if defined(__GNUC__)
+    constexpr std::int64_t lanes = 64 / sizeof(V);
+    typedef V Vector __attribute__((vector_size(64)));
+    if (n >= lanes) {
+        Vector highest, next;
+        std::memcpy(&highest, x, sizeof highest);
+        for (k = lanes; k + lanes <= n; k += lanes) {
+            std::memcpy(&next, x + k, sizeof next);
+            highest = next > highest ? next : highest;
+        }
+        for (std::int64_t t = 0; t < lanes; ++t) top = highest[t] > top ? highest[t] : top;
+    }
+#endif
+    for (; k < n; ++k) top = x[k] > top ? x[k] : top;
+    return top;
+}
+
 // The largest value(k), k in [0, n), and the lowest index of those that differ from it by rounding
-// only, so that the same steps are taken however the same data come; -1 if all are -inf. Maxima of
-// blocks are taken in 16 lanes, then the winning block is read once more for the place.
+// only, so that the same steps are taken however the same data come; -1 if all are -inf.
 template <class V, class Value>
 MM_INLINE Best<V> best_of(std::int64_t n, const Value& value) {
-    constexpr std::int64_t lanes = 16, block = 512;
+    constexpr std::int64_t block = 256;
     constexpr V lowest = -std::numeric_limits<V>::infinity();
     constexpr V tie = sizeof(V) == 8 ? V(1e-10) : V(1e-6);
-    const auto above = [](V v, V best) MM_LAMBDA {
-        return best == lowest ? v > best : v > best + tie * (best < 0 ? -best : best);
-    };
     Best<V> best{lowest, -1};
-    V leader = lowest;
+    V leader = lowest, beat = lowest;  // of the winning block, and what is more than a tie
     std::int64_t winner = -1;
     for (std::int64_t start = 0; start < n; start += block) {
-        const std::int64_t end = std::min(n, start + block);
-        V lane[lanes];
-        for (std::int64_t t = 0; t < lanes; ++t) lane[t] = lowest;
-        std::int64_t k = start;
-        for (; k + lanes <= end; k += lanes)
-            for (std::int64_t t = 0; t < lanes; ++t) {
-                const V v = value(k + t);
-                lane[t] = v > lane[t] ? v : lane[t];
-            }
-        V top = lowest;
-        for (std::int64_t t = 0; t < lanes; ++t) top = lane[t] > top ? lane[t] : top;
-        for (; k < end; ++k) {
-            const V v = value(k);
-            top = v > top ? v : top;
-        }
+        const std::int64_t count = std::min(n - start, block);
+        V values[block];
+        for (std::int64_t t = 0; t < count; ++t) values[t] = value(start + t);
+        const V top = largest_of(values, count);
         best.value = top > best.value ? top : best.value;
-        if (above(top, leader)) {
+        if (top > beat) {
             leader = top;
+            beat = top + tie * (top < 0 ? -top : top);
             winner = start;
         }
     }
     if (winner < 0) return best;
-    leader = lowest;
-    for (std::int64_t k = winner; k < std::min(n, winner + block); ++k)
-        if (const V v = value(k); above(v, leader)) {
-            leader = v;
-            best.index = k;
-        }
+    const V slack = tie * (leader < 0 ? -leader : leader);
+    const V enough = slack < -lowest ? leader - slack : leader;  // it may be infinite
+    const std::int64_t last = std::min(n, winner + block) - 1;
+    for (best.index = winner; best.index < last && !(value(best.index) >= enough);) ++best.index;
     return best;
 }
 
@@ -204,13 +212,13 @@ Smo::Choice Smo::extremes(std::int64_t g) const {
     const auto n = last - first;
     const auto [high, low] =
         with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto) {
-            return simd([&]() MM_LAMBDA {
-                const auto highest =
-                    best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
-                const auto lowest =
-                    best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
-                return std::pair(highest, lowest);
+            const auto highest = simd([&]() MM_LAMBDA {
+                return best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
             });
+            const auto lowest = simd([&]() MM_LAMBDA {
+                return best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
+            });
+            return std::pair(highest, lowest);
         });
     if (high.index < 0 || low.index < 0) return none;
     auto chosen = first + high.index;
@@ -453,14 +461,14 @@ Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
                 const double rise = up[k] - F(k), fall = F(k) - down[k];
                 return rise > fall ? rise : fall;
             };
-            return simd([&]() MM_LAMBDA {
-                const auto largest = best_of<double>(n, wish);
-                const auto gain = best_of<double>(n, [&](std::int64_t k) MM_LAMBDA {
+            const auto largest = simd([&]() MM_LAMBDA { return best_of<double>(n, wish); });
+            const auto gain = simd([&]() MM_LAMBDA {
+                return best_of<double>(n, [&](std::int64_t k) MM_LAMBDA {
                     const double v = wish(k), c = curvature[k] > 1e-300 ? curvature[k] : 1e-300;
                     return v > 0 ? v * (v / c) : -inf;
                 });
-                return std::pair(largest, gain);
             });
+            return std::pair(largest, gain);
         });
     if (worst.index < 0 || worst.value <= tol) return Outcome::converged;
     const auto slot = best.index;

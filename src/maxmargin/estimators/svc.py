@@ -38,7 +38,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-
 class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     """Classes to pairs, pairs to problems, decision values to votes."""
 
