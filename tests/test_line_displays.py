@@ -5,7 +5,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from sklearn.datasets import make_moons
+from sklearn.datasets import load_iris, make_moons
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -327,3 +327,12 @@ def test_line_pictures_render(solution, tmp_path, style):
             for kind in ("png", "pdf"):
                 display.figure_.savefig(tmp_path / f"{k}.{kind}")
     assert dict(mpl.rcParams) == before
+
+
+def test_of_several_classes_one_curve_is_drawn():
+    X, y = load_iris(return_X_y=True)
+    model = maxmargin.SVC(record_every=5).fit(X, y)
+    display = ConvergenceDisplay.from_estimator(model)
+    drawn = display.ax_.lines[0].get_xdata()
+    assert (np.diff(drawn) > 0).all()
+    assert max(drawn) == model.n_iter_.max()

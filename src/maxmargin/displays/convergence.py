@@ -45,11 +45,18 @@ def _machine(estimator: Any) -> Any:
 
 
 def _history(run: Any) -> dict[str, Floats]:
-    """Return the columns recorded by a Solution, a fitted estimator, or a table itself."""
+    """Return the columns recorded by a Solution, a fitted estimator, or a table itself.
+
+    Of several problems (pairs of classes) the one that took the most iterations.
+    """
     machine = _machine(run)
     table = getattr(machine, "history", getattr(machine, "history_", machine))
     try:
-        return {str(name): np.asarray(table[name], dtype=np.float64) for name in table}
+        columns = {str(name): np.asarray(table[name], dtype=np.float64) for name in table}
+        if "problem" not in columns:
+            return columns
+        longest = columns["problem"][int(np.argmax(columns["iteration"]))]
+        return {name: values[columns["problem"] == longest] for name, values in columns.items()}
     except (IndexError, KeyError, TypeError, ValueError):
         got = type(machine).__name__
         got += " without history_: is it fitted?" if hasattr(machine, "fit") else "."
@@ -131,7 +138,7 @@ class ConvergenceDisplay:
         ----------
         estimator : estimator with `history_`
             Also a pipeline that ends in one, or a search over such. Fit it with ``record_every``,
-            else the history holds only the two ends.
+            else the history holds only its end. Of several pairs of classes the longest is drawn.
         name : str, default=None
             What to call it; None takes the name of its class.
         ax, **options
