@@ -1,7 +1,6 @@
 #include "gram.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
 
 #include "simd.hpp"
@@ -11,11 +10,6 @@ namespace mm {
 namespace {
 
 constexpr std::int64_t strip = 1024;  // columns per task
-
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 // Whether squares of these data, and a gamma of their scale, are well inside the range of float.
 bool fits_single(const Rows& rows) {

@@ -1,7 +1,6 @@
 #include "smo.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -18,11 +17,6 @@ constexpr std::int64_t likely_rows = 7;
 constexpr std::int64_t queued = 64;  // groups chosen in one pass over many
 constexpr double endless = 1e50;  // a variable this large is on its way to infinity: worth a look
 constexpr double eps = std::numeric_limits<double>::epsilon();
-
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-}
 
 template <class V>
 struct Best {

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -35,20 +34,27 @@ from maxmargin.certificate import (
     combine,
     infeasibility_proof,
     prove,
-    uncertified,
 )
 from maxmargin.estimators._callbacks import CallbackSupportMixin, fit_task, with_callbacks
+from maxmargin.estimators._parts import (
+    Before,
+    Part,
+    Piece,
+    results,
+    share_of,
+    support_of,
+    untouched,
+)
 from maxmargin.grams import Gram, as_rows, default_cache_size, evaluate, expand
 from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
 from maxmargin.ledger import Ledger, ledger
 from maxmargin.problems import Problem
 from maxmargin.progress import ProgressBar
 from maxmargin.solvers import SMO, Progress, Solution, solve
-from maxmargin.solvers.solve import HISTORY
-from maxmargin.tables import Table, stack
+from maxmargin.tables import stack
 from maxmargin.threads import one_blas_thread, thread_count
 
-__all__ = ["FINE", "Part", "Piece", "SupportVectorMachine"]
+__all__ = ["FINE", "SupportVectorMachine", "take"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -61,27 +67,6 @@ _WORTH_THREADS = 20_000  # rows of all problems together: else Python's own work
 _KEPT = 1 << 23  # cells: 64 MB
 _HUGE = 1e150  # squares of larger cells overflow
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
-
-
-@dataclass(frozen=True)
-class Part:
-    """One of the problems of a machine: all its data, a pair of classes, a class and the rest."""
-
-    rows: Ints  # of X, in the order of the problem's Gram
-    make: Callable[[], Problem]
-    name: str = ""
-
-
-@dataclass(frozen=True)
-class Piece:
-    """What a machine keeps of a part once it is solved."""
-
-    rows: Ints
-    coef: Floats  # (n_rows, n_outputs), in the model's units
-    found: dict[str, float]  # b and its relatives, in the model's units
-    certificate: Certificate
-    history: Table
-    n_iter: int
 
 
 class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
@@ -164,7 +149,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
         """Set the fitted attributes of a machine with one problem."""
-        support, columns = _support(pieces)
+        support, columns = support_of(pieces)
         self._store_support(X, support, columns.T)
         self.n_support_ = np.array([len(support)], dtype=np.int32)
         self.n_iter_ = pieces[0].n_iter
@@ -210,7 +195,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None) -> bool:
         """Fit; tell whether Ctrl-C ended it."""
-        before = _Before.of(self) if self.warm_start else None
+        before = Before.of(self) if self.warm_start else None
         X, y = self._validate_fit(X, y)
         parts = self._parts(X, y, self._weights(sample_weight, X))
         reused = before if before is not None and before.applies(self, X) else None
@@ -284,7 +269,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         )
 
     def _solve(
-        self, parts: Sequence[Part], before: _Before | None, X: Any, y: Any
+        self, parts: Sequence[Part], before: Before | None, X: Any, y: Any
     ) -> tuple[list[Piece], bool]:
         """Solve one part after the other; also tell whether Ctrl-C ended it."""
         told, end, watched = fit_task(self, X, y)
@@ -313,7 +298,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                     problem = part.make()
                     self.kernel_ = problem.gram.kernel
                     start = None if before is None else before.start(self, part, problem, k)
-                    end_of_part = _share_of(until, len(parts) - k)
+                    end_of_part = share_of(until, len(parts) - k)
                     solver = self._solver()
                     solution = self._solve_one(part, problem, solver, start, end_of_part, callback)
                     pieces.append(self._piece(part, solution))
@@ -324,12 +309,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                 if not pieces:
                     raise
                 interrupted = True
-        pieces += [_untouched(part) for part in parts[len(pieces) :]]
+        pieces += [untouched(part) for part in parts[len(pieces) :]]
         end()
         return pieces, interrupted and not stopped
 
     def _solve_in_threads(
-        self, parts: Sequence[Part], before: _Before | None, until: float | None, threads: int
+        self, parts: Sequence[Part], before: Before | None, until: float | None, threads: int
     ) -> tuple[list[Piece], bool]:
         """Solve several parts at a time, each with one thread: the same results, bit for bit."""
         halt = threading.Event()
@@ -343,7 +328,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             problem = parts[k].make()
             problem.gram.n_threads = 1
             start = None if before is None else before.start(self, parts[k], problem, k)
-            end = _share_of(until, -(-(len(parts) - k) // threads))
+            end = share_of(until, -(-(len(parts) - k) // threads))
             stop = lambda _: halt.is_set()  # noqa: E731
             return self._solve_one(parts[k], problem, solver, start, end, stop)
 
@@ -351,12 +336,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         with ThreadPoolExecutor(threads) as pool, one_blas_thread():
             futures = [pool.submit(run, k) for k in range(len(parts))]
             try:
-                solutions = _results(futures, halt)
+                solutions = results(futures, halt)
             finally:
                 halt.set()
         self.kernel_ = next(s for s in solutions if s is not None).problem.gram.kernel
         pieces = [
-            _untouched(part) if solution is None else self._piece(part, solution)
+            untouched(part) if solution is None else self._piece(part, solution)
             for part, solution in zip(parts, solutions, strict=True)
         ]
         return pieces, any(s is None or s.status is Status.INTERRUPTED for s in solutions)
@@ -585,94 +570,6 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             beta = self._variables(problem, own)
             _check_bounds(problem, beta)
             yield part, problem, beta
-
-
-@dataclass(frozen=True)
-class _Before:
-    """The model of an earlier fit, as a starting point."""
-
-    support: Ints
-    columns: Floats
-    vectors: Any
-    n: int
-    classes: Any
-    scheme: Any  # how classes become problems
-
-    @classmethod
-    def of(cls, machine: SupportVectorMachine) -> _Before | None:
-        if "support_" not in vars(machine):
-            return None
-        return cls(
-            machine.support_.astype(np.int64),
-            machine._columns(),
-            machine.support_vectors_,
-            machine.shape_fit_[0],
-            getattr(machine, "classes_", 0),
-            machine.__dict__.get("_scheme"),
-        )
-
-    def applies(self, machine: SupportVectorMachine, X: Any) -> bool:
-        """Whether the first rows of X hold the last support vectors, and the classes are those."""
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        same = n >= self.n and np.array_equal(self.classes, getattr(machine, "classes_", 0))
-        same = same and self.scheme == getattr(machine, "multi_class", None)
-        if same and machine._mode() == "compiled":
-            same = X.shape[1] == self.vectors.shape[1] and sp.issparse(X) == sp.issparse(
-                self.vectors
-            )
-            same = same and not (len(self.support) and abs(X[self.support] - self.vectors).max())
-        if not same:
-            logging.getLogger("maxmargin").info(
-                "warm_start: X, or the classes, are not those of the last fit; starting anew."
-            )
-        return bool(same)
-
-    def start(
-        self, machine: SupportVectorMachine, part: Part, problem: Problem, k: int
-    ) -> Floats | None:
-        """The last coefficients in the part's problem."""
-        outputs = self.columns if len(part.name) == 0 else self.columns[:, k : k + 1]
-        coef = np.zeros((max(self.n, int(part.rows.max()) + 1), outputs.shape[1]))
-        coef[self.support] = outputs
-        own = coef[part.rows]
-        return problem.rescaled(machine._variables(problem, own)) if own.any() else None
-
-
-def _results(futures: list[Future[Solution | None]], halt: threading.Event) -> list[Any]:
-    """Wait for all; on Ctrl-C what is under way ends within a chunk, and the rest at once."""
-    while True:
-        try:
-            return [future.result() for future in futures]
-        except KeyboardInterrupt:
-            halt.set()
-
-
-def _share_of(until: float | None, parts: int) -> float | None:
-    """When the next of so many parts must end, for all of them to have their turn."""
-    now = time.perf_counter()
-    return None if until is None else now + max(until - now, 0.0) / parts
-
-
-def _support(pieces: Sequence[Piece]) -> tuple[Ints, Floats]:
-    """Rows with a coefficient in any piece, and their coefficients, (n_SV, n_outputs)."""
-    used = [piece.rows[piece.coef.any(axis=1)] for piece in pieces]
-    support = np.unique(np.concatenate(used))
-    columns = []
-    for piece in pieces:
-        at = np.searchsorted(support, piece.rows)
-        held = (at < len(support)) & (np.append(support, -1)[at] == piece.rows)
-        column = np.zeros((len(support), piece.coef.shape[1]))
-        column[at[held]] = piece.coef[held]
-        columns.append(column)
-    return support, np.hstack(columns)
-
-
-def _untouched(part: Part) -> Piece:
-    """What is known of a part that an interrupted fit never came to: nothing."""
-    nothing = Table({name: np.zeros(0) for name in HISTORY})
-    certificate = uncertified(np.zeros(0), Status.INTERRUPTED)
-    coef = np.zeros((len(part.rows), 1))
-    return Piece(part.rows, coef, {"b": 0.0}, certificate, nothing, 0)
 
 
 def _check_bounds(problem: Problem, beta: Floats) -> None:

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils._param_validation import Interval
 
-from maxmargin.estimators._base import Part, Piece, SupportVectorMachine
+from maxmargin.estimators._base import SupportVectorMachine
 from maxmargin.estimators._docs import documented
+from maxmargin.estimators._parts import Part, Piece
 from maxmargin.grams import Gram, as_rows, evaluate
 from maxmargin.problems import ROUNDING, Problem, one_class, svdd
 from maxmargin.solvers import Solution

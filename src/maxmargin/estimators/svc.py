@@ -18,8 +18,9 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import problems
-from maxmargin.estimators._base import FINE, Part, Piece, SupportVectorMachine, _support
+from maxmargin.estimators._base import FINE, SupportVectorMachine
 from maxmargin.estimators._docs import documented
+from maxmargin.estimators._parts import Part, Piece, support_of
 from maxmargin.grams import Gram, default_cache_size
 from maxmargin.problems import (
     ROUNDING,
@@ -164,7 +165,7 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         return Part(kept[rows], make, f"{self.classes_[i]} / {self.classes_[j]}")
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
-        support, columns = _support(pieces)
+        support, columns = support_of(pieces)
         codes = np.searchsorted(self.classes_, np.ravel(y)[support])
         order = np.argsort(codes, kind="stable")  # scikit-learn's: by class
         support, columns, codes = support[order], columns[order], codes[order]

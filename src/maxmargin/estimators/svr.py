@@ -12,8 +12,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import assert_all_finite, column_or_1d
 from sklearn.utils._param_validation import Interval
 
-from maxmargin.estimators._base import Part, Piece, SupportVectorMachine
+from maxmargin.estimators._base import SupportVectorMachine
 from maxmargin.estimators._docs import documented
+from maxmargin.estimators._parts import Part, Piece
 from maxmargin.grams import Gram
 from maxmargin.problems import Problem, nu_svr, svr
 

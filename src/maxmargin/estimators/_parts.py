@@ -1,0 +1,138 @@
+"""The problems a machine consists of: to be solved, solved, and where an earlier fit left them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maxmargin.certificate import Certificate, Status, uncertified
+from maxmargin.problems import Problem
+from maxmargin.solvers import Solution
+from maxmargin.solvers.solve import HISTORY
+from maxmargin.tables import Table
+
+if TYPE_CHECKING:
+    from maxmargin.estimators._base import SupportVectorMachine
+
+__all__ = ["Before", "Part", "Piece", "results", "share_of", "support_of", "untouched"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the problems of a machine: all its data, a pair of classes, a class and the rest."""
+
+    rows: Ints  # of X, in the order of the problem's Gram
+    make: Callable[[], Problem]
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a machine keeps of a part once it is solved."""
+
+    rows: Ints
+    coef: Floats  # (n_rows, n_outputs), in the model's units
+    found: dict[str, float]  # b and its relatives, in the model's units
+    certificate: Certificate
+    history: Table
+    n_iter: int
+
+
+@dataclass(frozen=True)
+class Before:
+    """The model of an earlier fit, as a starting point."""
+
+    support: Ints
+    columns: Floats
+    vectors: Any
+    n: int
+    classes: Any
+    scheme: Any  # how classes become problems
+
+    @classmethod
+    def of(cls, machine: SupportVectorMachine) -> Before | None:
+        if "support_" not in vars(machine):
+            return None
+        return cls(
+            machine.support_.astype(np.int64),
+            machine._columns(),
+            machine.support_vectors_,
+            machine.shape_fit_[0],
+            getattr(machine, "classes_", 0),
+            machine.__dict__.get("_scheme"),
+        )
+
+    def applies(self, machine: SupportVectorMachine, X: Any) -> bool:
+        """Whether the first rows of X hold the last support vectors, and the classes are those."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        same = n >= self.n and np.array_equal(self.classes, getattr(machine, "classes_", 0))
+        same = same and self.scheme == getattr(machine, "multi_class", None)
+        if same and machine._mode() == "compiled":
+            same = X.shape[1] == self.vectors.shape[1] and sp.issparse(X) == sp.issparse(
+                self.vectors
+            )
+            same = same and not (len(self.support) and abs(X[self.support] - self.vectors).max())
+        if not same:
+            logging.getLogger("maxmargin").info(
+                "warm_start: X, or the classes, are not those of the last fit; starting anew."
+            )
+        return bool(same)
+
+    def start(
+        self, machine: SupportVectorMachine, part: Part, problem: Problem, k: int
+    ) -> Floats | None:
+        """The last coefficients in the part's problem."""
+        outputs = self.columns if len(part.name) == 0 else self.columns[:, k : k + 1]
+        coef = np.zeros((max(self.n, int(part.rows.max()) + 1), outputs.shape[1]))
+        coef[self.support] = outputs
+        own = coef[part.rows]
+        return problem.rescaled(machine._variables(problem, own)) if own.any() else None
+
+
+def results(futures: list[Future[Solution | None]], halt: threading.Event) -> list[Any]:
+    """Wait for all; on Ctrl-C what is under way ends within a chunk, and the rest at once."""
+    while True:
+        try:
+            return [future.result() for future in futures]
+        except KeyboardInterrupt:
+            halt.set()
+
+
+def share_of(until: float | None, parts: int) -> float | None:
+    """When the next of so many parts must end, for all of them to have their turn."""
+    now = time.perf_counter()
+    return None if until is None else now + max(until - now, 0.0) / parts
+
+
+def support_of(pieces: Sequence[Piece]) -> tuple[Ints, Floats]:
+    """Rows with a coefficient in any piece, and their coefficients, (n_SV, n_outputs)."""
+    used = [piece.rows[piece.coef.any(axis=1)] for piece in pieces]
+    support = np.unique(np.concatenate(used))
+    columns = []
+    for piece in pieces:
+        at = np.searchsorted(support, piece.rows)
+        held = (at < len(support)) & (np.append(support, -1)[at] == piece.rows)
+        column = np.zeros((len(support), piece.coef.shape[1]))
+        column[at[held]] = piece.coef[held]
+        columns.append(column)
+    return support, np.hstack(columns)
+
+
+def untouched(part: Part) -> Piece:
+    """What is known of a part that an interrupted fit never came to: nothing."""
+    nothing = Table({name: np.zeros(0) for name in HISTORY})
+    certificate = uncertified(np.zeros(0), Status.INTERRUPTED)
+    coef = np.zeros((len(part.rows), 1))
+    return Piece(part.rows, coef, {"b": 0.0}, certificate, nothing, 0)
