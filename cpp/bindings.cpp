@@ -324,7 +324,8 @@ NB_MODULE(_core, m) {
                const Doubles& l, const Doubles& u, const Doubles& D, const Indices& row,
                const Indices& group, const Doubles& m, const Doubles& diagonal, const Doubles& beta,
                const Doubles& kbeta, double tol, bool shrinking, bool single_rows,
-               bool single_products, std::int64_t cache_bytes, const nb::object& block) {
+               bool single_products, std::int64_t cache_bytes, std::int64_t working_set,
+               const nb::object& block) {
                 load_blas();
                 mm::Source source{rows.rows,
                                   code.is_none() ? nullptr : program_from(nb::cast<Code>(code)),
@@ -336,12 +337,12 @@ NB_MODULE(_core, m) {
                     throw std::invalid_argument("beta per variable, diagonal and kbeta per row");
                 nb::gil_scoped_release release;
                 new (self) mm::Smo(std::move(source), std::move(q), copy(beta), view(kbeta), tol,
-                                   shrinking, single_rows, cache_bytes);
+                                   shrinking, single_rows, cache_bytes, working_set);
             },
             "rows"_a, "program"_a.none(), "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
             "diagonal"_a, "beta"_a, "kbeta"_a, nb::kw_only(), "tol"_a, "shrinking"_a,
-            "single_rows"_a, "single_products"_a, "cache_bytes"_a, "block"_a.none() = nb::none(),
-            nb::keep_alive<1, 2>())
+            "single_rows"_a, "single_products"_a, "cache_bytes"_a, "working_set"_a = 0,
+            "block"_a.none() = nb::none(), nb::keep_alive<1, 2>())
         .def("step", &mm::Smo::step, "iterations"_a, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def(
@@ -395,7 +396,10 @@ NB_MODULE(_core, m) {
             nb::dict out;
             out["rows_computed"] = c.rows_computed;
             out["rows_cached"] = c.rows_cached;
+            out["rounds"] = c.rounds;
+            out["seconds"] = c.seconds;
             out["seconds_kernel"] = c.seconds_kernel;
+            out["seconds_update"] = c.seconds_update;
             return out;
         });
 }

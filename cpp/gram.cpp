@@ -9,7 +9,9 @@ namespace mm {
 
 namespace {
 
-constexpr std::int64_t strip = 1024;  // columns per task
+constexpr std::int64_t strip = 1024;                           // columns per task
+constexpr std::int64_t band = 128;                             // rows per tile
+constexpr std::int64_t modest = 32 << 20, modest_rows = 1024;  // bytes, or rows if that is more
 
 // Whether squares of these data, and a gamma of their scale, are well inside the range of float.
 bool fits_single(const Rows& rows) {
@@ -26,7 +28,8 @@ template <class S>
 RowCache<S>::RowCache(Source source, std::int64_t bytes)
     : source_(std::move(source)),
       bytes_(bytes),
-      slot_(static_cast<std::size_t>(height(source_.rows)), -1) {
+      slot_(static_cast<std::size_t>(source_.size()), -1),
+      pushed_out_(slot_.size(), 0) {
     source_.single_products = source_.single_products && fits_single(source_.rows);
 }
 
@@ -40,9 +43,23 @@ void RowCache<S>::reset(std::vector<std::int64_t> columns) {
             double_.emplace(source_.rows, columns_, source_.program);
     }
     std::ranges::fill(slot_, -1);
+    std::ranges::fill(pushed_out_, 0);
     used_ = 0;
     oldest_ = newest_ = -1;
     size_up();
+    find_in_place();
+}
+
+template <class S>
+void RowCache<S>::find_in_place() {
+    in_place_ = nullptr;
+    const auto* dense = std::get_if<Dense<S>>(&source_.rows);
+    if (source_.program || !source_.chosen.empty() || !dense || dense->column_stride != 1) return;
+    if (static_cast<std::int64_t>(columns_.size()) != dense->n) return;
+    for (std::int64_t k = 0; k < dense->n; ++k)
+        if (columns_[k] != k) return;
+    in_place_ = dense->data;
+    stride_ = dense->row_stride;
 }
 
 // How many rows of the present length fit; never more than exist. The store holds four rows at
@@ -51,17 +68,19 @@ void RowCache<S>::reset(std::vector<std::int64_t> columns) {
 template <class S>
 void RowCache<S>::size_up() {
     const auto length = std::max<std::int64_t>(static_cast<std::int64_t>(columns_.size()), 1);
-    const auto rows = std::max<std::int64_t>(height(source_.rows), 4);
+    const auto rows = std::max<std::int64_t>(source_.size(), 4);
     if (used_ == 0) {
         const auto wanted = std::min(bytes_ / static_cast<std::int64_t>(sizeof(S)), rows * length);
         const auto cells = std::max(wanted, 4 * length);
         if (cells > reserved_) {
             store_.reset();
-            store_ = std::make_unique_for_overwrite<S[]>(static_cast<std::size_t>(cells));
+            store_ = allocate<S>(cells);
             reserved_ = cells;
         }
     }
     capacity_ = std::min(reserved_ / length, rows);
+    modest_ =
+        std::max({modest_, modest_rows, modest / static_cast<std::int64_t>(sizeof(S)) / length});
     owner_.resize(static_cast<std::size_t>(capacity_), -1);
     older_.resize(static_cast<std::size_t>(capacity_), -1);
     newer_.resize(static_cast<std::size_t>(capacity_), -1);
@@ -69,18 +88,41 @@ void RowCache<S>::size_up() {
 
 template <class S>
 void RowCache<S>::keep(std::span<const std::int64_t> positions) {
-    const auto before = static_cast<std::int64_t>(columns_.size());
-    const auto after = static_cast<std::int64_t>(positions.size());
-    for (std::int64_t slot = 0; slot < used_; ++slot) {  // targets never overtake sources
-        const S* from = store_.get() + slot * before;
-        S* to = store_.get() + slot * after;
-        for (std::int64_t k = 0; k < after; ++k) to[k] = from[positions[k]];
-    }
+    const auto before = std::ssize(columns_), after = std::ssize(positions);
     for (std::int64_t k = 0; k < after; ++k) columns_[k] = columns_[positions[k]];
     columns_.resize(static_cast<std::size_t>(after));
+    std::vector<char> wanted(slot_.size(), 0);
+    for (const auto id : columns_) wanted[id] = 1;
+    // Rows of variables set aside go too. Targets never overtake sources.
+    std::vector<std::int64_t> target(static_cast<std::size_t>(used_), -1);
+    std::int64_t rows = 0;
+    for (std::int64_t slot = 0; slot < used_; ++slot) {
+        const auto id = owner_[slot];
+        slot_[id] = wanted[id] ? rows : -1;
+        if (!wanted[id]) continue;
+        const S* from = store_.get() + slot * before;
+        S* to = store_.get() + rows * after;
+        for (std::int64_t k = 0; k < after; ++k) to[k] = from[positions[k]];
+        target[slot] = rows++;
+    }
+    renumber(target, rows);
     if (single_) single_->keep(positions);
     if (double_) double_->keep(positions);
+    in_place_ = nullptr;
     size_up();
+}
+
+// Slots have moved to these places, or are free now (-1); their order by age stays.
+template <class S>
+void RowCache<S>::renumber(std::span<const std::int64_t> target, std::int64_t used) {
+    std::vector<std::int64_t> by_age;
+    for (auto slot = oldest_; slot >= 0; slot = newer_[slot])
+        if (target[slot] >= 0) by_age.push_back(target[slot]);
+    for (std::int64_t slot = 0; slot < used_; ++slot)
+        if (target[slot] >= 0) owner_[target[slot]] = owner_[slot];
+    used_ = used;
+    oldest_ = newest_ = -1;
+    for (const auto slot : by_age) touch(slot);
 }
 
 template <class S>
@@ -100,19 +142,27 @@ void RowCache<S>::touch(std::int64_t slot) {
 
 template <class S>
 std::int64_t RowCache<S>::take_slot() {
-    if (used_ < capacity_) return used_++;
+    if (used_ < capacity()) return used_++;
     const auto slot = oldest_;
     unlink(slot);
     slot_[owner_[slot]] = -1;
+    pushed_out_[owner_[slot]] = 1;
     return slot;
 }
 
 template <class S>
 const S* RowCache<S>::row(std::int64_t id) {
-    const auto slot = slot_[id];
-    unlink(slot);
-    touch(slot);
-    return store_.get() + slot * static_cast<std::int64_t>(columns_.size());
+    if (!in_place_) {
+        unlink(slot_[id]);
+        touch(slot_[id]);
+    }
+    return stored(id);
+}
+
+template <class S>
+const S* RowCache<S>::stored(std::int64_t id) const {
+    if (in_place_) return in_place_ + id * stride_;
+    return store_.get() + slot_[id] * static_cast<std::int64_t>(columns_.size());
 }
 
 template <class S>
@@ -120,7 +170,7 @@ void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
     std::vector<std::int64_t> missing;
     std::vector<S*> out;
     for (const auto id : ids)
-        if (slot_[id] >= 0) {
+        if (has(id)) {
             ++counters.rows_cached;
             row(id);  // young enough not to be evicted below
         } else {
@@ -128,6 +178,11 @@ void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
         }
     if (missing.empty()) return;
     for (const auto id : missing) {
+        regrets_ += pushed_out_[id];
+        if (++computed_ >= 256 || 8 * regrets_ > 256) {
+            if (8 * regrets_ > computed_) modest_ *= 2;
+            regrets_ = computed_ = 0;
+        }
         const auto slot = take_slot();
         slot_[id] = slot;
         owner_[slot] = id;
@@ -142,39 +197,189 @@ void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
 
 template <class S>
 void RowCache<S>::compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool) {
-    if (single_) return tiles(*single_, single_rooms_, ids, out, pool);
-    if (double_) return tiles(*double_, double_rooms_, ids, out, pool);
-    std::vector<S> whole(static_cast<std::size_t>(width(source_.rows)));
-    for (std::size_t r = 0; r < ids.size(); ++r) {
-        scatter(source_.rows, ids[r], {}, whole.data());
-        for (std::size_t k = 0; k < columns_.size(); ++k) out[r][k] = whole[columns_[k]];
-    }
+    if (!source_.program) return look_up(ids, columns_, out);
+    for_tiles(ids, pool, [&](auto top, auto height, auto first, auto count, const auto* values) {
+        for (std::int64_t r = 0; r < height; ++r)
+            std::copy_n(values + r * count, count, out[top + r] + first);
+    });
 }
 
 template <class S>
-template <class P>
-void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
-                        std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool) {
-    if (rooms.size() < static_cast<std::size_t>(pool.threads()))
-        rooms.resize(static_cast<std::size_t>(pool.threads()));
-    auto& block = rooms[0].block;
-    basis.fill(block, source_.rows, ids);
-    const auto length = basis.size(), m = block.rows.size();
-    // OpenBLAS has fast kernels for products of at most 1200 cells, so a strip is cut into such
-    // tiles.
-    const auto width = std::max<std::int64_t>(64, strip / m);
-    const auto task = [&](std::int64_t index, int worker) {
-        auto& room = rooms[worker];
-        room.values.resize(static_cast<std::size_t>(m * width));
-        const auto end = std::min((index + 1) * strip, length);
-        for (auto first = index * strip; first < end; first += width) {
-            const auto count = std::min(width, end - first);
-            basis.tile(block, first, count, room.values.data(), room);
-            for (std::int64_t r = 0; r < m; ++r)
-                std::copy_n(room.values.data() + r * count, count, out[r] + first);
+void RowCache<S>::look_up(std::span<const std::int64_t> ids, std::vector<std::int64_t> columns,
+                          std::span<S* const> out) const {
+    const auto& chosen = source_.chosen;
+    if (!chosen.empty())
+        for (auto& k : columns) k = chosen[k];
+    const auto count = static_cast<std::int64_t>(columns.size());
+    const auto copy = [&](const auto& matrix) {
+        for (std::size_t r = 0; r < ids.size(); ++r) {
+            const auto i = chosen.empty() ? ids[r] : chosen[ids[r]];
+            const auto* row = matrix.data + i * matrix.row_stride;
+            for (std::int64_t k = 0; k < count; ++k)
+                out[r][k] = static_cast<S>(row[columns[k] * matrix.column_stride]);
         }
     };
-    pool.run((length + strip - 1) / strip, m * length * basis.width(), task);
+    if (const auto* single = std::get_if<Dense<float>>(&source_.rows)) copy(*single);
+    if (const auto* twice = std::get_if<Dense<double>>(&source_.rows)) copy(*twice);
+}
+
+// Calls use(first row, rows, first column, columns, values) for every tile of these rows; all tiles
+// of a column come in order from one thread.
+template <class S>
+template <class P, class Use>
+void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
+                        std::span<const std::int64_t> ids, Pool& pool, const Use& use) {
+    if (rooms.size() < static_cast<std::size_t>(pool.threads()))
+        rooms.resize(static_cast<std::size_t>(pool.threads()));
+    const auto m = std::ssize(ids), length = basis.size();
+    std::vector<Block<P>> blocks(static_cast<std::size_t>((m + band - 1) / band));
+    for (std::int64_t b = 0; b < std::ssize(blocks); ++b)
+        basis.fill(blocks[b], source_.rows, ids.subspan(b * band, std::min(band, m - b * band)));
+    constexpr std::int64_t width = 128;
+    pool.run((length + strip - 1) / strip, m * length * basis.width(),
+             [&](std::int64_t index, int worker) {
+                 auto& room = rooms[worker];
+                 room.values.resize(static_cast<std::size_t>(band * width));
+                 const auto end = std::min((index + 1) * strip, length);
+                 for (auto first = index * strip; first < end; first += width)
+                     for (std::int64_t b = 0; b < std::ssize(blocks); ++b) {
+                         const auto count = std::min(width, end - first);
+                         basis.tile(blocks[b], first, count, room.values.data(), room);
+                         use(b * band, blocks[b].rows.size(), first, count, room.values.data());
+                     }
+             });
+}
+
+// The same whatever the precision of the products is; a precomputed matrix has no tiles.
+template <class S>
+template <class Use>
+void RowCache<S>::for_tiles(std::span<const std::int64_t> ids, Pool& pool, const Use& use) {
+    if (single_) tiles(*single_, single_rooms_, ids, pool, use);
+    if (double_) tiles(*double_, double_rooms_, ids, pool, use);
+}
+
+// Looking entries up in long rows takes longer than computing them, unless those are wide.
+template <class S>
+bool RowCache<S>::looks_up() const {
+    return !source_.program || is_sparse(source_.rows) || width(source_.rows) > 128;
+}
+
+template <class S>
+const S* RowCache<S>::square(std::span<const std::int64_t> positions, Pool& pool) {
+    const double start = now();
+    const auto n = std::ssize(positions);
+    if (n * n > square_cells_) {
+        square_ = allocate<S>(n * n);
+        square_cells_ = n * n;
+    }
+    S* out = square_.get();
+    std::vector<std::int64_t> missing, at, places;
+    for (std::int64_t r = 0; r < n; ++r) {
+        const auto id = columns_[positions[r]];
+        if (has(id) && looks_up()) {
+            const S* from = stored(id);
+            for (std::int64_t k = 0; k < n; ++k) out[r * n + k] = from[positions[k]];
+        } else {
+            missing.push_back(id);
+            at.push_back(positions[r]);
+            places.push_back(r);
+        }
+    }
+    for (const auto r : places)  // K is symmetric; what no stored row holds is overwritten below
+        for (std::int64_t k = 0; k < n && std::ssize(places) < n; ++k)
+            out[r * n + k] = out[k * n + r];
+    const bool whole = std::ssize(places) == n;
+    const auto place = [&](auto top, auto height, auto first, auto count, const auto* values) {
+        for (std::int64_t r = 0; r < height; ++r) {
+            S* row = out + places[top + r] * n;
+            const auto* from = values + r * count;
+            if (whole)
+                std::copy_n(from, count, row + first);
+            else
+                for (std::int64_t k = 0; k < count; ++k)
+                    row[places[first + k]] = static_cast<S>(from[k]);
+        }
+    };
+    if (missing.empty()) {
+    } else if (single_) {
+        tiles(single_->part(at), single_rooms_, missing, pool, place);
+    } else if (double_) {
+        tiles(double_->part(at), double_rooms_, missing, pool, place);
+    } else {
+        std::vector<S> row(missing.size());
+        for (std::int64_t r = 0; r < std::ssize(missing); ++r) {
+            look_up({&missing[r], 1}, missing, std::vector<S*>{row.data()});
+            place(r, std::int64_t{1}, std::int64_t{0}, std::ssize(missing), row.data());
+        }
+    }
+    counters.seconds_kernel += now() - start;
+    return out;
+}
+
+namespace {
+
+// F[p] += sum_r by_r rows_r[p] for p < count.
+template <class S>
+void add_rows(std::span<const S* const> rows, const double* by, double* F, std::int64_t count) {
+    const auto m = std::ssize(rows);
+    simd([&]() MM_LAMBDA {
+        std::int64_t r = 0;
+        for (; r + 4 <= m; r += 4) {
+            const S *a = rows[r], *b = rows[r + 1], *c = rows[r + 2], *d = rows[r + 3];
+            const double x = by[r], y = by[r + 1], z = by[r + 2], w = by[r + 3];
+            for (std::int64_t p = 0; p < count; ++p)
+                F[p] += (x * a[p] + y * b[p]) + (z * c[p] + w * d[p]);
+        }
+        for (; r < m; ++r)
+            for (std::int64_t p = 0; p < count; ++p) F[p] += by[r] * rows[r][p];
+    });
+}
+
+}  // namespace
+
+template <class S>
+void RowCache<S>::accumulate(std::span<const Move> moves, double* F, Pool& pool) {
+    std::vector<std::int64_t> present, missing, passing;
+    std::vector<double> by_present, by_missing, by_passing;
+    for (const auto& [id, by, again] : moves) {
+        const bool stored = has(id), kept = again || !source_.program;
+        (stored ? present : kept ? missing : passing).push_back(id);
+        (stored ? by_present : kept ? by_missing : by_passing).push_back(by);
+    }
+    add(present, by_present, F, pool);  // first: computing others may push these out
+    add(missing, by_missing, F, pool);
+    if (passing.empty()) return;
+    const double start = now();
+    for_tiles(passing, pool,
+              [&](auto top, auto height, auto first, auto count, const auto* values) {
+                  std::vector<decltype(values)> rows;
+                  for (std::int64_t r = 0; r < height; ++r) rows.push_back(values + r * count);
+                  add_rows(std::span<const decltype(values)>(rows), by_passing.data() + top,
+                           F + first, count);
+              });
+    counters.rows_computed += std::ssize(passing);
+    counters.seconds_kernel += now() - start;
+}
+
+template <class S>
+void RowCache<S>::add(std::span<const std::int64_t> ids, std::span<const double> by, double* F,
+                      Pool& pool) {
+    const auto length = std::ssize(columns_), most = std::max<std::int64_t>(capacity() / 2, 1);
+    for (std::int64_t a = 0, b; a < std::ssize(ids); a = b) {
+        b = std::min(a + most, std::ssize(ids));
+        fetch(ids.subspan(a, b - a), pool);
+        const double start = now();
+        std::vector<const S*> rows;
+        for (auto r = a; r < b; ++r) rows.push_back(row(ids[r]));
+        pool.run((length + strip - 1) / strip, 8 * (b - a) * length, [&](std::int64_t index, int) {
+            const auto first = index * strip;
+            auto shifted = rows;
+            for (auto& pointer : shifted) pointer += first;
+            add_rows(std::span<const S* const>(shifted), by.data() + a, F + first,
+                     std::min(strip, length - first));
+        });
+        counters.seconds_update += now() - start;
+    }
 }
 
 template class RowCache<float>;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernel.hpp"
+#include "memory.hpp"
 #include "parallel.hpp"
 #include "rows.hpp"
 
@@ -18,15 +19,21 @@ struct Source {
     Rows rows;
     std::shared_ptr<const Program> program;  // null: precomputed
     bool single_products = false;            // float products are precise enough
+    std::vector<std::int64_t> chosen = {};   // these rows and columns of a precomputed matrix alone
+
+    std::int64_t size() const {
+        return chosen.empty() ? height(rows) : static_cast<std::int64_t>(chosen.size());
+    }
 };
 
 struct Counters {
-    std::int64_t rows_computed = 0, rows_cached = 0;
-    double seconds_kernel = 0;
+    std::int64_t rows_computed = 0, rows_cached = 0, rounds = 0;
+    double seconds = 0, seconds_kernel = 0, seconds_update = 0;
 };
 
 // Least recently used rows, each of type S over the current columns. Shrinking the columns compacts
-// every cached row where it lies, so the same bytes hold more rows.
+// every cached row where it lies, so the same bytes hold more rows. The budget is used as far as it
+// helps: new memory is touched only when rows that were pushed out are often wanted again.
 template <class S>
 class RowCache {
  public:
@@ -37,14 +44,25 @@ class RowCache {
     // Keep only the columns at these ascending positions, and what is cached of them.
     void keep(std::span<const std::int64_t> positions);
 
-    std::int64_t capacity() const { return capacity_; }
-    bool has(std::int64_t id) const { return slot_[id] >= 0; }
+    std::int64_t capacity() const { return std::min(capacity_, modest_); }
+    bool has(std::int64_t id) const { return in_place_ || slot_[id] >= 0; }
     std::span<const std::int64_t> columns() const { return columns_; }
 
     // Make these rows present (at most capacity() / 2 of them), computing the missing in one block.
     void fetch(std::span<const std::int64_t> ids, Pool& pool);
     // The row of a present id; valid until the next fetch, reset or keep.
     const S* row(std::int64_t id);
+
+    // K of the rows at these positions with one another, row by row; valid until the next call.
+    const S* square(std::span<const std::int64_t> positions, Pool& pool);
+    // F[p] += sum over moves of by K(id, column p). Rows that are missing are computed, and kept
+    // if they are likely wanted again.
+    struct Move {
+        std::int64_t id;
+        double by;
+        bool again;
+    };
+    void accumulate(std::span<const Move> moves, double* F, Pool& pool);
 
     Counters counters;
 
@@ -53,20 +71,34 @@ class RowCache {
     void touch(std::int64_t slot);
     void unlink(std::int64_t slot);
     void compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool);
-    template <class P>
+    void look_up(std::span<const std::int64_t> ids, std::vector<std::int64_t> columns,
+                 std::span<S* const> out) const;
+    void add(std::span<const std::int64_t> ids, std::span<const double> by, double* F, Pool& pool);
+    const S* stored(std::int64_t id) const;
+    template <class P, class Use>
     void tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
-               std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool);
+               std::span<const std::int64_t> ids, Pool& pool, const Use& use);
+    template <class Use>
+    void for_tiles(std::span<const std::int64_t> ids, Pool& pool, const Use& use);
+    bool looks_up() const;
+    void renumber(std::span<const std::int64_t> target, std::int64_t used);
     void size_up();
+    void find_in_place();
 
     Source source_;
     std::int64_t bytes_, reserved_ = 0, capacity_ = 0, used_ = 0;
+    std::int64_t modest_ = 0, regrets_ = 0, computed_ = 0;  // rows to make do with; since it grew
     std::vector<std::int64_t> columns_;
     std::optional<Basis<float>> single_;
     std::optional<Basis<double>> double_;
     std::vector<Workspace<float>> single_rooms_;  // one per thread
     std::vector<Workspace<double>> double_rooms_;
-    std::unique_ptr<S[]> store_;
-    std::vector<std::int64_t> slot_;                   // per row of the Gram: its slot or -1
+    Large<S> store_, square_;
+    std::int64_t square_cells_ = 0;
+    const S* in_place_ = nullptr;     // a precomputed matrix that can be read where it lies
+    std::int64_t stride_ = 0;         // of its rows
+    std::vector<std::int64_t> slot_;  // per row of the Gram: its slot or -1
+    std::vector<char> pushed_out_;    // per row of the Gram
     std::vector<std::int64_t> owner_, older_, newer_;  // per slot; slots form a list by age
     std::int64_t oldest_ = -1, newest_ = -1;
 };

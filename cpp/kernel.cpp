@@ -218,9 +218,14 @@ Basis<P>::Basis(const Rows& rows, std::span<const std::int64_t> chosen,
         check_finite<double>(norms);
     }
     if (by_differences_ && !single) centre_.clear();
-    packed_.fill(rows, chosen, centre_);
+    Wanted wanted{false, false};
     for (const auto& in : program_->code)
-        if (is_leaf(in.op)) used_[static_cast<int>(measure_of(in.op, by_differences_))] = true;
+        if (is_leaf(in.op)) {
+            const auto measure = measure_of(in.op, by_differences_);
+            used_[static_cast<int>(measure)] = true;
+            (measure == Measure::dot ? wanted.dots : wanted.others) = true;
+        }
+    packed_.fill(rows, chosen, centre_, wanted);
 }
 
 template <class P>
@@ -239,6 +244,19 @@ void Basis<P>::keep(std::span<const std::int64_t> positions) {
     if (norms_.empty()) return;
     for (std::size_t k = 0; k < positions.size(); ++k) norms_[k] = norms_[positions[k]];
     norms_.resize(positions.size());
+}
+
+template <class P>
+Basis<P> Basis<P>::part(std::span<const std::int64_t> positions) const {
+    Basis<P> some;
+    some.program_ = program_;
+    std::ranges::copy(used_, some.used_);
+    some.by_differences_ = by_differences_;
+    some.centre_ = centre_;
+    some.packed_ = packed_.part(positions);
+    if (!norms_.empty())
+        for (const auto k : positions) some.norms_.push_back(norms_[k]);
+    return some;
 }
 
 template <class P>

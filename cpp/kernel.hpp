@@ -67,6 +67,8 @@ class Basis {
     const Program& program() const { return *program_; }
 
     void keep(std::span<const std::int64_t> positions);
+    // The functions at these positions alone.
+    Basis part(std::span<const std::int64_t> positions) const;
 
     // Lay out these rows as this basis compares them.
     void fill(Block<P>& block, const Rows& rows, std::span<const std::int64_t> chosen) const;
@@ -76,6 +78,7 @@ class Basis {
               Workspace<P>& workspace) const;
 
  private:
+    Basis() = default;
     std::shared_ptr<const Program> program_;
     bool used_[measures] = {};
     bool by_differences_ = false;  // distances are measured, not made of norms and dot products

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <type_traits>
 
-#include "blas.hpp"
 #include "simd.hpp"
 
 namespace mm {
@@ -177,23 +176,29 @@ std::vector<double> self_measure(const Rows& rows, std::span<const std::int64_t>
 
 template <class P>
 void Packed<P>::fill(const Rows& rows, std::span<const std::int64_t> chosen,
-                     std::span<const double> centre) {
+                     std::span<const double> centre, Wanted wanted) {
     n_ = static_cast<std::int64_t>(chosen.size());
     d_ = mm::width(rows);
+    wanted_ = wanted;
+    column_starts_.clear();
     sparse_ = is_sparse(rows) && centre.empty();  // a centred basis is dense: so are its partners
     borrowed_ = nullptr;
+    if (!sparse_ && wanted.dots)
+        panels_.fill(n_, d_,
+                     [&](std::int64_t k, P* out) { scatter(rows, chosen[k], centre, out); });
     std::visit(
         [&]<class R>(const R& r) {
-            if constexpr (IsDense<R>::value) {
+            if constexpr (!IsDense<R>::value)
+                if (sparse_) return fill_sparse(r, chosen);
+            if (!wanted.others) return;
+            if constexpr (IsDense<R>::value)
                 if (borrow(r, chosen, centre)) return;
-            } else if (sparse_) {
-                return fill_sparse(r, chosen);
-            }
             values_.resize(static_cast<std::size_t>(n_ * d_));
             for (std::int64_t k = 0; k < n_; ++k)
                 scatter(rows, chosen[k], centre, values_.data() + k * d_);
         },
         rows);
+    if (sparse_ && wanted.dots) index();
 }
 
 // Consecutive rows that lie as they are wanted need no copy.
@@ -237,7 +242,9 @@ bool Packed<P>::has_negative() const {
 template <class P>
 void Packed<P>::keep(std::span<const std::int64_t> positions) {
     const auto kept = static_cast<std::int64_t>(positions.size());
-    if (borrowed_) {
+    if (!sparse_ && wanted_.dots) panels_.keep(positions);
+    if (!sparse_ && !wanted_.others) {
+    } else if (borrowed_) {
         values_.resize(static_cast<std::size_t>(kept * d_));
         for (std::int64_t k = 0; k < kept; ++k)
             std::copy_n(borrowed_ + positions[k] * d_, d_, values_.data() + k * d_);
@@ -255,8 +262,55 @@ void Packed<P>::keep(std::span<const std::int64_t> positions) {
             end += to - from;
         }
         offsets_[kept] = end;
+        offsets_.resize(static_cast<std::size_t>(kept + 1));
     }
     n_ = kept;
+    if (sparse_ && wanted_.dots) index();
+}
+
+template <class P>
+void Packed<P>::index() {
+    column_starts_.clear();
+    // A table of many more columns than numbers costs more than it saves.
+    if (d_ > std::min(widest_table, 4 * offsets_[n_] + 1024)) return;
+    const auto count = static_cast<std::size_t>(offsets_[n_]);
+    column_starts_.assign(static_cast<std::size_t>(d_ + 1), 0);
+    for (std::size_t t = 0; t < count; ++t) ++column_starts_[indices_[t] + 1];
+    for (std::int64_t k = 0; k < d_; ++k) column_starts_[k + 1] += column_starts_[k];
+    column_rows_.resize(count);
+    column_values_.resize(count);
+    auto next = column_starts_;
+    for (std::int64_t k = 0; k < n_; ++k)
+        for (auto t = offsets_[k]; t < offsets_[k + 1]; ++t) {
+            const auto place = next[indices_[t]]++;
+            column_rows_[place] = static_cast<std::int32_t>(k);
+            column_values_[place] = values_[t];
+        }
+}
+
+template <class P>
+Packed<P> Packed<P>::part(std::span<const std::int64_t> positions) const {
+    Packed some;
+    some.n_ = static_cast<std::int64_t>(positions.size());
+    some.d_ = d_;
+    some.sparse_ = sparse_;
+    some.wanted_ = wanted_;
+    if (!sparse_ && wanted_.dots)
+        some.panels_.fill(some.n_, d_,
+                          [&](std::int64_t k, P* out) { panels_.copy_row(positions[k], out); });
+    if (sparse_) some.offsets_.push_back(0);
+    for (const auto k : positions) {
+        if (!sparse_) {
+            if (wanted_.others) some.values_.insert(some.values_.end(), row(k), row(k) + d_);
+            continue;
+        }
+        const auto [values, indices, count] = nonzeros(k);
+        some.values_.insert(some.values_.end(), values, values + count);
+        some.indices_.insert(some.indices_.end(), indices, indices + count);
+        some.offsets_.push_back(some.offsets_.back() + count);
+    }
+    if (sparse_ && wanted_.dots) some.index();
+    return some;
 }
 
 // One row as d numbers: where it lies if it is dense, else spread out in `spare` for a while.
@@ -333,11 +387,42 @@ class Packed<P>::Placed {
 template <class P>
 void Packed<P>::measure(Measure what, const Packed& left, std::int64_t first, std::int64_t count,
                         P* out, Spare<P>& spare) const {
-    if (what == Measure::dot && !sparse_ && !left.sparse_)
-        return blas::abt(left.n_, count, d_, left.row(0), row(first), out);
+    if (what == Measure::dot && !sparse_) return dot_by_panels(left, first, count, out, spare);
+    if (what == Measure::dot && !column_starts_.empty() && left.sparse_)
+        return dot_by_columns(left, first, count, out);
     if (what == Measure::dot && sparse_ && (!left.sparse_ || d_ <= widest_table))
         return dot_by_lookup(left, first, count, out, spare);
     with_measure(what, [&](auto tag) { pairwise<tag.value>(left, first, count, out, spare); });
+}
+
+template <class P>
+void Packed<P>::dot_by_panels(const Packed& left, std::int64_t first, std::int64_t count, P* out,
+                              Spare<P>& spare) const {
+    if (!left.sparse_) return panels_.dots(left.row(0), left.n_, first, count, out);
+    for (std::int64_t r = 0; r < left.n_; ++r) {
+        const Unpacked u(left, r, spare);
+        panels_.dots(u.data, 1, first, count, out + r * count);
+    }
+}
+
+// Each column that u has is added for all rows that have it too: what is zero costs nothing.
+template <class P>
+void Packed<P>::dot_by_columns(const Packed& left, std::int64_t first, std::int64_t count,
+                               P* out) const {
+    std::fill_n(out, left.n_ * count, P(0));
+    const auto last = static_cast<std::int32_t>(first + count);
+    for (std::int64_t r = 0; r < left.n_; ++r) {
+        const auto u = left.nonzeros(r);
+        P* sums = out + r * count;
+        for (std::int64_t t = 0; t < u.count; ++t) {
+            const auto begin = column_rows_.begin() + column_starts_[u.indices[t]];
+            const auto end = column_rows_.begin() + column_starts_[u.indices[t] + 1];
+            const auto from = first == 0 ? begin : std::lower_bound(begin, end, first);
+            const P* value = column_values_.data() + (from - column_rows_.begin());
+            for (auto row = from; row != end && *row < last; ++row)
+                sums[*row - first] += u.values[t] * *value++;
+        }
+    }
 }
 
 template <class P>

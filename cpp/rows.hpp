@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "panels.hpp"
+
 namespace mm {
 
 template <class T>
@@ -63,14 +65,21 @@ struct Spare {
     std::vector<std::int32_t> places;
 };
 
+// Which of a row's measures others will ask for.
+struct Wanted {
+    bool dots = false, others = true;
+};
+
 // Chosen rows laid out for tiles of measures: centred, in precision P, contiguous, and compacted in
-// place when only some of them are kept. Borrows the caller's memory when it is already so.
+// place when only some of them are kept. Borrows the caller's memory when it is already so. Rows
+// that many others will be compared with are also laid out for dot products: dense ones in panels,
+// sparse ones by columns.
 template <class P>
 class Packed {
  public:
     // Hold these rows instead, in the memory there is.
     void fill(const Rows& rows, std::span<const std::int64_t> chosen,
-              std::span<const double> centre);
+              std::span<const double> centre, Wanted wanted = {});
 
     std::int64_t size() const { return n_; }
     std::int64_t width() const { return d_; }
@@ -78,8 +87,11 @@ class Packed {
 
     // Keep only the rows at these ascending positions.
     void keep(std::span<const std::int64_t> positions);
+    // A copy of the rows at these positions.
+    Packed part(std::span<const std::int64_t> positions) const;
 
-    // out (left.size() x count) = measure of the rows of left with rows first .. first + count.
+    // out (left.size() x count) = measure of the rows of left with rows first .. first + count;
+    // `first` is a multiple of 32.
     void measure(Measure what, const Packed& left, std::int64_t first, std::int64_t count, P* out,
                  Spare<P>& spare) const;
 
@@ -104,6 +116,10 @@ class Packed {
         return {values_.data() + offsets_[k], indices_.data() + offsets_[k],
                 offsets_[k + 1] - offsets_[k]};
     }
+    void index();
+    void dot_by_panels(const Packed& left, std::int64_t first, std::int64_t count, P* out,
+                       Spare<P>& spare) const;
+    void dot_by_columns(const Packed& left, std::int64_t first, std::int64_t count, P* out) const;
     void dot_by_lookup(const Packed& left, std::int64_t first, std::int64_t count, P* out,
                        Spare<P>& spare) const;
     template <Measure what>
@@ -113,9 +129,14 @@ class Packed {
     std::int64_t n_ = 0, d_ = 0;
     bool sparse_ = false;
     const P* borrowed_ = nullptr;
-    std::vector<P> values_;              // dense rows, or the nonzeros of sparse ones
-    std::vector<std::int32_t> indices_;  // sparse only
-    std::vector<std::int64_t> offsets_;  // sparse only
+    Wanted wanted_;
+    Panels<P> panels_;                         // dense rows for dot products
+    std::vector<P> values_;                    // dense rows, or the nonzeros of sparse ones
+    std::vector<std::int32_t> indices_;        // sparse only
+    std::vector<std::int64_t> offsets_;        // sparse only
+    std::vector<std::int64_t> column_starts_;  // sparse and indexed only: the same by columns
+    std::vector<std::int32_t> column_rows_;
+    std::vector<P> column_values_;
 };
 
 }  // namespace mm

@@ -92,11 +92,13 @@ auto with_lookup(bool aligned, const double* values, const std::int64_t* positio
 }  // namespace
 
 Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
-         double tolerance, bool shrinking, bool single_rows, std::int64_t cache_bytes)
+         double tolerance, bool shrinking, bool single_rows, std::int64_t cache_bytes,
+         std::int64_t working_set)
     : tol(tolerance),
       problem_(std::move(problem)),
       beta_(std::move(beta)),
       shrinking_(shrinking),
+      working_set_(working_set),
       cache_(single_rows
                  ? std::variant<RowCache<float>, RowCache<double>>(
                        std::in_place_type<RowCache<float>>, std::move(source), cache_bytes)
@@ -124,6 +126,7 @@ void Smo::lay_out(const std::vector<char>& in_play) {
     curvature_.clear();
     group_slots_.clear();
     queue_.clear();
+    chosen_.clear();
     group_ = -1;
     aligned_ = problem_.blocks == 1;
     const auto count = static_cast<std::int64_t>(order_.size());
@@ -430,7 +433,7 @@ Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
     if (da == 0 && db == 0) return Outcome::stalled;
     if (std::abs(beta_[a]) > endless || std::abs(beta_[b]) > endless) since_refresh_ = 1LL << 40;
     last_ = {a, b, choice.high, choice.high - rise, eta, t * (rise - 0.5 * eta * t)};
-    gained_ += last_.gain;
+    count(1, last_.gain);
     const S* row_j = row_of(cache, j, choice.group, false, pool);
     row_i = cache.row(row_at_[column(i)]);
     if (problem_.blocks == 1) {
@@ -486,7 +489,7 @@ Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
              wish,
              curvature_[slot],
              t * (wish - 0.5 * curvature_[slot] * t)};
-    gained_ += last_.gain;
+    count(1, last_.gain);
     const S* row = row_of(cache, slot, 0, rising, pool);
     if (problem_.blocks == 1)
         add_rows(row, beta_[k] - old, row, 0.0);
@@ -498,7 +501,7 @@ Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
 
 // Now and then: did the steps since the last look lower the objective by more than its rounding?
 bool Smo::progressing() {
-    if (++since_mark_ < std::max<std::int64_t>(10000, 4 * positions())) return true;
+    if (since_mark_ < std::max<std::int64_t>(10000, 4 * positions())) return true;
     double scale = 0;
     for (const auto k : order_) scale += std::abs(problem_.s[k] * beta_[k]);
     const bool enough = gained_ - marked_ > eps * scale;
@@ -507,32 +510,55 @@ bool Smo::progressing() {
     return enough;
 }
 
+// Rounds pay where a step over whole rows costs much more than one over a working set.
+bool Smo::in_rounds() const {
+    return working_set_ > 0 && problem_.blocks == 1 && active() >= 2 * working_set_;
+}
+
+void Smo::count(std::int64_t steps, double gain) {
+    iterations_ += steps;
+    since_mark_ += steps;
+    since_refresh_ += steps;
+    until_shrink_ -= steps;
+    gained_ += gain;
+}
+
 template <class S>
 Outcome Smo::loop(RowCache<S>& cache, std::int64_t iterations, double seconds, Pool& pool) {
     const double deadline = now() + seconds;
+    const auto end = iterations_ + iterations;
     auto computed = cache.counters.rows_computed;
-    for (std::int64_t done = 0; done < iterations; ++done) {
-        if (shrinking_ && --until_shrink_ <= 0) {
+    while (iterations_ < end) {
+        if (shrinking_ && until_shrink_ <= 0) {
             shrink();
             until_shrink_ = std::min<std::int64_t>(active(), 1000);
         }
-        const auto outcome = groups() > 0 ? pair_step(cache, pool) : single_step(cache, pool);
+        const auto outcome = in_rounds()    ? round(cache, pool, end - iterations_)
+                             : groups() > 0 ? pair_step(cache, pool)
+                                            : single_step(cache, pool);
         if (outcome != Outcome::running) return outcome;
-        ++iterations_;
         if (!progressing()) return Outcome::stalled;
-        if (++since_refresh_ > std::max<std::int64_t>(20000, 10 * positions()))
+        if (since_refresh_ >
+            std::max<std::int64_t>(20000, 50 * static_cast<std::int64_t>(all_F_.size())))
             return Outcome::slow;
         // Short steps do not look at the clock each time, unless they had to compute a row.
         const bool long_step = active() > 1000 || cache.counters.rows_computed != computed;
         computed = cache.counters.rows_computed;
-        if ((long_step || done % 16 == 0) && now() > deadline) break;
+        if ((long_step || iterations_ % 16 == 0) && now() > deadline) break;
     }
     return Outcome::running;
 }
 
 Outcome Smo::step(std::int64_t iterations, double seconds, int threads) {
     Pool pool(threads);
-    return std::visit([&](auto& cache) { return loop(cache, iterations, seconds, pool); }, cache_);
+    const double start = now();
+    return std::visit(
+        [&](auto& cache) {
+            const auto outcome = loop(cache, iterations, seconds, pool);
+            cache.counters.seconds += now() - start;
+            return outcome;
+        },
+        cache_);
 }
 
 // A slot can be set aside when neither of its moves can belong to a violating pair.
@@ -546,13 +572,8 @@ void Smo::shrink() {
     std::vector<Bounds> found(group_slots_.size());
     double worst = 0;
     for (std::size_t g = 0; g < found.size(); ++g) {
-        auto& [high, low] = found[g];
-        const auto [first, last] = group_slots_[g];
-        for (auto k = first; k < last; ++k) {
-            high = std::max(high, up_[k] - F_[position_[k]]);
-            low = std::min(low, down_[k] - F_[position_[k]]);
-        }
-        worst = std::max(worst, high - low);
+        found[g] = reach(static_cast<std::int64_t>(g));
+        worst = std::max(worst, found[g].high - found[g].low);
     }
     for (std::size_t g = 0; g < found.size(); ++g) {
         auto [high, low] = found[g];
@@ -610,15 +631,23 @@ double Smo::violation(bool in_play) const {
     return worst;
 }
 
+// The bounds of s - Kb - Db over the slots of a group, of those in play.
+Smo::Bounds Smo::reach(std::int64_t group) const {
+    Bounds found;
+    const auto [first, last] = slots_of(group);
+    for (auto slot = first; slot < last; ++slot) {
+        const double F = F_[position_[slot]];
+        found.high = std::max(found.high, up_[slot] - F);
+        found.low = std::min(found.low, down_[slot] - F);
+    }
+    return found;
+}
+
 double Smo::estimated_gap() const {
     double gap = 0;
     for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
         const auto [first, last] = slots_of(g);
-        double high = -inf, low = inf;
-        for (auto slot = first; slot < last; ++slot) {
-            high = std::max(high, up_[slot] - F_[position_[slot]]);
-            low = std::min(low, down_[slot] - F_[position_[slot]]);
-        }
+        const auto [high, low] = reach(g);
         const double lambda = groups() > 0 && std::isfinite(high + low) ? (high + low) / 2 : 0.0;
         for (auto slot = first; slot < last; ++slot)
             for (auto a = variables_[slot].first; a < variables_[slot].last; ++a) {

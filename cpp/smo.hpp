@@ -39,7 +39,8 @@ class Smo {
  public:
     // `kbeta` is K beta per row of the Gram, and within it per block.
     Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
-        double tol, bool shrinking, bool single_rows, std::int64_t cache_bytes);
+        double tol, bool shrinking, bool single_rows, std::int64_t cache_bytes,
+        std::int64_t working_set = 0);
 
     // At most `iterations` steps and about `seconds`.
     Outcome step(std::int64_t iterations, double seconds, int threads);
@@ -120,6 +121,18 @@ class Smo {
     template <class S>
     Outcome loop(RowCache<S>& cache, std::int64_t iterations, double seconds, Pool& pool);
     template <class S>
+    Outcome round(RowCache<S>& cache, Pool& pool, std::int64_t iterations);
+    std::vector<std::int64_t> working_set(double& worst);
+    Quadratic restricted(std::span<const std::int64_t> slots, std::vector<std::int64_t>& variables,
+                         std::vector<std::int64_t>& positions) const;
+    Bounds reach(std::int64_t group) const;
+    bool in_rounds() const;
+    bool is_free(std::int64_t slot) const {
+        return up_[slot] > -std::numeric_limits<double>::infinity() &&
+               down_[slot] < std::numeric_limits<double>::infinity();
+    }
+    void count(std::int64_t steps, double gain);
+    template <class S>
     Outcome pair_step(RowCache<S>& cache, Pool& pool);
     template <class S>
     Outcome single_step(RowCache<S>& cache, Pool& pool);
@@ -142,6 +155,8 @@ class Smo {
     Quadratic problem_;
     std::vector<double> beta_;
     bool shrinking_;
+    std::int64_t working_set_;          // slots of a round; 0: single pairs only
+    std::vector<std::int64_t> chosen_;  // the slots of the last round
     std::variant<RowCache<float>, RowCache<double>> cache_;
 
     // A slot holds the variables of one group on one row (two in regression): one candidate to go

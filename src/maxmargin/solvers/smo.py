@@ -25,6 +25,7 @@ EPS = float(np.finfo(np.float64).eps)
 _SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked this often
 _WSS2 = "most violating, with the partner of the largest second-order gain"
 _ALONE = "largest second-order gain"
+_WORKING_SET = 512  # slots of a round, to begin with: their square of K is 1 MB in float32
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
 _TINY, _POLISHES, _EXACT = 256, 3, 1e-6
 _CLOSER = 0.05  # of tol: near enough for Newton's method to find the right free variables
@@ -134,7 +135,7 @@ class _State:
                 shrinking=self.solver.shrinking, single_rows=self.single,
                 single_products=self.single and gram.single_products,
                 cache_bytes=int(min(size * 2**20, 2.0**62)),
-                block=p.block,
+                working_set=0 if self.solver.record_steps else _WORKING_SET, block=p.block,
             )  # fmt: skip
 
     @property
