@@ -110,8 +110,24 @@ std::vector<std::int64_t> chosen_from(const RowsHandle& handle, const nb::object
     return indices;
 }
 
+std::int64_t capi(const nb::dict& table, const char* name) {
+    const nb::object capsule = table[name];
+    void* pointer = PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()));
+    if (!pointer) throw nb::python_error();
+    return reinterpret_cast<std::int64_t>(pointer);
+}
+
+// At first use, not at import: the stub generator imports this module where SciPy may be missing.
+void load_blas() {
+    if (mm::blas::dgemm) return;
+    const nb::dict table = nb::module_::import_("scipy.linalg.cython_blas").attr("__pyx_capi__");
+    mm::blas::sgemm = reinterpret_cast<mm::blas::Gemm<float>>(capi(table, "sgemm"));
+    mm::blas::dgemm = reinterpret_cast<mm::blas::Gemm<double>>(capi(table, "dgemm"));
+}
+
+template <class P>
 struct BasisHandle {
-    mm::Basis<double> basis;
+    mm::Basis<P> basis;
 
     void check(const RowsHandle& z, std::int64_t first, std::int64_t count) const {
         if (mm::width(z.rows) != basis.width())
@@ -140,14 +156,14 @@ struct BasisHandle {
         {
             nb::gil_scoped_release release;
             mm::Pool pool(threads);
-            mm::symmetric_matrix(basis, z.rows, 0, basis.size(), out.data(), pool);
+            mm::symmetric_matrix(basis, z.rows, out.data(), pool);
         }
         return matrix_from(std::move(out), static_cast<std::size_t>(basis.size()),
                            static_cast<std::size_t>(basis.size()));
     }
 
     Matrix combine(const RowsHandle& z, std::int64_t first, std::int64_t count,
-                   const Coefficients& coef, int threads) const {
+                   const Coefficients& coef, int threads, bool single) const {
         check(z, first, count);
         if (static_cast<std::int64_t>(coef.shape(0)) != basis.size())
             throw std::invalid_argument("one row of coefficients per basis row");
@@ -156,34 +172,48 @@ struct BasisHandle {
         {
             nb::gil_scoped_release release;
             mm::Pool pool(threads);
-            mm::combine(basis, z.rows, first, count, coef.data(), q, out.data(), pool);
+            if constexpr (sizeof(P) == 8)
+                if (!single)
+                    mm::combine<double>(basis, z.rows, first, count, coef.data(), q, out.data(),
+                                        pool);
+            if (single || sizeof(P) == 4)
+                mm::combine<float>(basis, z.rows, first, count, coef.data(), q, out.data(), pool);
         }
         return matrix_from(std::move(out), static_cast<std::size_t>(count),
                            static_cast<std::size_t>(q));
     }
-};
 
-using Singles = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
-// The Gram matrix in float32, a stretch of rows at a time.
-struct SingleGram {
-    mm::Basis<float> basis;
-
-    void fill(const RowsHandle& z, const Singles& out, std::int64_t first, std::int64_t count,
-              int threads) const {
-        const auto n = basis.size();
-        if (mm::height(z.rows) != n || mm::width(z.rows) != basis.width() ||
-            static_cast<std::int64_t>(out.shape(0)) != n ||
-            static_cast<std::int64_t>(out.shape(1)) != n)
-            throw std::invalid_argument("rows and matrix must be those of the basis");
-        if (first < 0 || first % 64 != 0 || count < 0 || first + count > n)
-            throw nb::index_error("rows out of range");
-        float* data = out.data();
-        nb::gil_scoped_release release;
-        mm::Pool pool(threads);
-        mm::symmetric_matrix(basis, z.rows, first, count, data, pool);
+    Vector symmetric_combine(const RowsHandle& z, const Indices& chosen, const Doubles& coef,
+                             int threads) const {
+        check(z, 0, 0);
+        const auto rows = chosen_from(z, nb::cast(chosen));
+        if (std::ssize(rows) != basis.size() || coef.shape(0) != rows.size())
+            throw std::invalid_argument("chosen and coef must be those of the basis");
+        std::vector<double> out(rows.size());
+        {
+            nb::gil_scoped_release release;
+            mm::Pool pool(threads);
+            mm::symmetric_combine(basis, z.rows, rows, coef.data(), out.data(), pool);
+        }
+        return vector_from(std::move(out));
     }
 };
+
+template <class P>
+nb::class_<BasisHandle<P>> bind_basis(nb::module_& m, const char* name) {
+    return nb::class_<BasisHandle<P>>(m, name)
+        .def(
+            "__init__",
+            [](BasisHandle<P>* self, const RowsHandle& rows, const nb::object& chosen,
+               const Code& code) {
+                load_blas();
+                new (self) BasisHandle<P>{
+                    mm::Basis<P>(rows.rows, chosen_from(rows, chosen), program_from(code))};
+            },
+            "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
+        .def("combine", &BasisHandle<P>::combine, "z"_a, "first"_a, "count"_a, "coef"_a,
+             "threads"_a, "single"_a = false);
+}
 
 mm::Quadratic quadratic_from(const Doubles& s, const Doubles& l, const Doubles& u, const Doubles& D,
                              const Indices& row, const Indices& group, const Doubles& m,
@@ -231,21 +261,6 @@ std::pair<Vector, Vector> best_multipliers(const Doubles& c, const Doubles& D, c
     return {vector_from(std::move(low)), vector_from(std::move(high))};
 }
 
-std::int64_t capi(const nb::dict& table, const char* name) {
-    const nb::object capsule = table[name];
-    void* pointer = PyCapsule_GetPointer(capsule.ptr(), PyCapsule_GetName(capsule.ptr()));
-    if (!pointer) throw nb::python_error();
-    return reinterpret_cast<std::int64_t>(pointer);
-}
-
-// At first use, not at import: the stub generator imports this module where SciPy may be missing.
-void load_blas() {
-    if (mm::blas::dgemm) return;
-    const nb::dict table = nb::module_::import_("scipy.linalg.cython_blas").attr("__pyx_capi__");
-    mm::blas::sgemm = reinterpret_cast<mm::blas::Gemm<float>>(capi(table, "sgemm"));
-    mm::blas::dgemm = reinterpret_cast<mm::blas::Gemm<double>>(capi(table, "dgemm"));
-}
-
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -284,31 +299,12 @@ NB_MODULE(_core, m) {
             },
             "program"_a);
 
-    nb::class_<BasisHandle>(m, "Basis")
-        .def(
-            "__init__",
-            [](BasisHandle* self, const RowsHandle& rows, const nb::object& chosen,
-               const Code& code) {
-                load_blas();
-                new (self) BasisHandle{
-                    mm::Basis<double>(rows.rows, chosen_from(rows, chosen), program_from(code))};
-            },
-            "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
-        .def("matrix", &BasisHandle::matrix, "z"_a, "first"_a, "count"_a, "threads"_a)
-        .def("symmetric_matrix", &BasisHandle::symmetric_matrix, "z"_a, "threads"_a)
-        .def("combine", &BasisHandle::combine, "z"_a, "first"_a, "count"_a, "coef"_a, "threads"_a);
-
-    nb::class_<SingleGram>(m, "SingleGram")
-        .def(
-            "__init__",
-            [](SingleGram* self, const RowsHandle& rows, const Code& code) {
-                load_blas();
-                new (self) SingleGram{
-                    mm::Basis<float>(rows.rows, chosen_from(rows, nb::none()), program_from(code))};
-            },
-            "rows"_a, "program"_a, nb::keep_alive<1, 2>())
-        .def("fill", &SingleGram::fill, "z"_a, "out"_a.noconvert(), "first"_a, "count"_a,
-             "threads"_a);
+    bind_basis<double>(m, "Basis")
+        .def("matrix", &BasisHandle<double>::matrix, "z"_a, "first"_a, "count"_a, "threads"_a)
+        .def("symmetric_matrix", &BasisHandle<double>::symmetric_matrix, "z"_a, "threads"_a)
+        .def("symmetric_combine", &BasisHandle<double>::symmetric_combine, "z"_a, "chosen"_a,
+             "coef"_a, "threads"_a);
+    bind_basis<float>(m, "SingleBasis");
 
     nb::enum_<mm::Outcome>(m, "Outcome")
         .value("running", mm::Outcome::running)

@@ -239,13 +239,13 @@ void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
     pool.run((length + strip - 1) / strip, m * length * basis.width(),
              [&](std::int64_t index, int worker) {
                  auto& room = rooms[worker];
-                 room.values.resize(static_cast<std::size_t>(band * width));
+                 S* values = room.template room<S>(band * width);
                  const auto end = std::min((index + 1) * strip, length);
                  for (auto first = index * strip; first < end; first += width)
                      for (std::int64_t b = 0; b < std::ssize(blocks); ++b) {
                          const auto count = std::min(width, end - first);
-                         basis.tile(blocks[b], first, count, room.values.data(), room);
-                         use(b * band, blocks[b].rows.size(), first, count, room.values.data());
+                         basis.tile(blocks[b], first, count, values, room);
+                         use(b * band, blocks[b].rows.size(), first, count, values);
                      }
              });
 }

@@ -70,24 +70,27 @@ MM_INLINE P matern(P r, int twice_nu) {  // r = distance / length_scale
     return polynomial * exp_negative(-root);
 }
 
-// One row of a tile of a kernel in q(j) = ||u - v_j||^2.
-template <class P, class Distance>
-MM_INLINE void radial(const Instruction& in, const Distance& q, std::int64_t count, P* out) {
+// One row of a tile of a kernel in q(j) = ||u - v_j||^2, whose digits count; those of its
+// exponential are relative to 1.
+template <class T, class Distance>
+MM_INLINE void radial(const Instruction& in, const Distance& q, std::int64_t count, T* out) {
+    using P = decltype(q(0));
     const P a = static_cast<P>(in.a);
     if (in.op == Op::rbf) {
-        for (std::int64_t j = 0; j < count; ++j) out[j] = exp_negative(-a * q(j));
+        for (std::int64_t j = 0; j < count; ++j) out[j] = exp_negative(static_cast<T>(-a * q(j)));
         return;
     }
     const P inverse = static_cast<P>(1 / in.b);
     const int twice_nu = static_cast<int>(std::lround(2 * in.a));
-    for (std::int64_t j = 0; j < count; ++j) out[j] = matern(std::sqrt(q(j)) * inverse, twice_nu);
+    for (std::int64_t j = 0; j < count; ++j)
+        out[j] = matern(static_cast<T>(std::sqrt(q(j)) * inverse), twice_nu);
 }
 
 // One row of a tile: x[j] is the measure of u with v_j; nu, nv their squared norms, unless x is the
 // squared distance itself.
-template <class P>
+template <class P, class T>
 MM_INLINE void leaf(const Instruction& in, const P* x, P nu, const P* nv, std::int64_t count,
-                    P* out) {
+                    T* out) {
     const P a = static_cast<P>(in.a), b = static_cast<P>(in.b);
     switch (in.op) {
         case Op::rbf:
@@ -101,16 +104,18 @@ MM_INLINE void leaf(const Instruction& in, const P* x, P nu, const P* nv, std::i
             break;
         case Op::poly: {
             const int degree = static_cast<int>(in.c);
-            for (std::int64_t j = 0; j < count; ++j) out[j] = power(a * x[j] + b, degree);
+            for (std::int64_t j = 0; j < count; ++j)
+                out[j] = static_cast<T>(power(a * x[j] + b, degree));
             break;
         }
         case Op::sigmoid:
-            for (std::int64_t j = 0; j < count; ++j) out[j] = hyperbolic_tangent(a * x[j] + b);
+            for (std::int64_t j = 0; j < count; ++j)
+                out[j] = static_cast<T>(hyperbolic_tangent(a * x[j] + b));
             break;
         case Op::laplacian:
         case Op::chi2:
             for (std::int64_t j = 0; j < count; ++j)
-                out[j] = exp_negative(-a * (x[j] > 0 ? x[j] : P(0)));
+                out[j] = exp_negative(static_cast<T>(-a * (x[j] > 0 ? x[j] : P(0))));
             break;
         default: std::copy_n(x, count, out);  // linear, intersection
     }
@@ -135,9 +140,9 @@ MM_INLINE void combine(const Instruction& in, P* below, P* top, std::int64_t cou
     }
 }
 
-template <class P>
+template <class P, class T>
 void run_leaf(const Instruction& in, const P* x, const Block<P>& a, const P* nv, std::int64_t count,
-              P* out) {
+              T* out) {
     simd([&]() MM_LAMBDA {
         for (std::int64_t r = 0; r < a.rows.size(); ++r)
             leaf(in, x + r * count, nv ? a.norms[r] : P(0), nv, count, out + r * count);
@@ -260,7 +265,8 @@ Basis<P> Basis<P>::part(std::span<const std::int64_t> positions) const {
 }
 
 template <class P>
-void Basis<P>::tile(const Block<P>& a, std::int64_t first, std::int64_t count, P* out,
+template <class T>
+void Basis<P>::tile(const Block<P>& a, std::int64_t first, std::int64_t count, T* out,
                     Workspace<P>& workspace) const {
     const auto cells = static_cast<std::size_t>(a.rows.size() * count);
     for (int what = 0; what < measures; ++what)
@@ -272,21 +278,22 @@ void Basis<P>::tile(const Block<P>& a, std::int64_t first, std::int64_t count, P
         }
     const P* norms = norms_.empty() ? nullptr : norms_.data() + first;
     // The first leaf is written straight into `out`; further ones need a stack above it.
-    std::vector<P*> stack;
+    std::vector<T*> stack;
+    auto& spare = std::get<Stack<T>>(workspace.stacks);
     for (const auto& in : program_->code) {
         if (!is_leaf(in.op)) {
             const bool binary = in.op == Op::add || in.op == Op::mul;
-            P* top = stack.back();
+            T* top = stack.back();
             if (binary) stack.pop_back();
             simd([&]() MM_LAMBDA {
                 combine(in, stack.back(), top, static_cast<std::int64_t>(cells));
             });
             continue;
         }
-        P* target = out;
+        T* target = out;
         if (!stack.empty()) {
-            if (workspace.stack.size() < stack.size()) workspace.stack.emplace_back();
-            auto& room = workspace.stack[stack.size() - 1];
+            if (spare.size() < stack.size()) spare.emplace_back();
+            auto& room = spare[stack.size() - 1];
             if (room.size() < cells) room.resize(cells);
             target = room.data();
         }
@@ -318,7 +325,8 @@ std::vector<double> diagonal(const Rows& rows, const Program& program) {
             continue;
         }
         auto x = self_measure(rows, all, measure_of(in.op, false));
-        leaf<double>(in, x.data(), 0.0, nullptr, static_cast<std::int64_t>(x.size()), x.data());
+        leaf<double, double>(in, x.data(), 0.0, nullptr, static_cast<std::int64_t>(x.size()),
+                             x.data());
         stack.push_back(std::move(x));
     }
     return std::move(stack.back());
@@ -333,5 +341,13 @@ double squared_radius(const Rows& rows) {
 
 template class Basis<float>;
 template class Basis<double>;
+template void Basis<float>::tile(const Block<float>&, std::int64_t, std::int64_t, float*,
+                                 Workspace<float>&) const;
+template void Basis<float>::tile(const Block<float>&, std::int64_t, std::int64_t, double*,
+                                 Workspace<float>&) const;
+template void Basis<double>::tile(const Block<double>&, std::int64_t, std::int64_t, float*,
+                                  Workspace<double>&) const;
+template void Basis<double>::tile(const Block<double>&, std::int64_t, std::int64_t, double*,
+                                  Workspace<double>&) const;
 
 }  // namespace mm

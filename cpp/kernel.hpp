@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <tuple>
 #include <vector>
 
 #include "rows.hpp"
@@ -46,13 +47,23 @@ struct Block {
     std::vector<P> norms;
 };
 
+template <class T>
+using Stack = std::vector<std::vector<T>>;
+
 // What one thread needs while it makes tiles.
 template <class P>
 struct Workspace {
-    std::vector<P> measured[measures], values;
+    std::vector<P> measured[measures];
+    std::tuple<std::vector<float>, std::vector<double>> values;
+    std::tuple<Stack<float>, Stack<double>> stacks;
     Spare<P> spare;
-    std::vector<std::vector<P>> stack;
     Block<P> block;
+    template <class T>
+    T* room(std::int64_t cells) {
+        auto& kept = std::get<std::vector<T>>(values);
+        if (std::ssize(kept) < cells) kept.resize(static_cast<std::size_t>(cells));
+        return kept.data();
+    }
 };
 
 // The functions k(x_j, .) of chosen rows x_j, ready to be evaluated in tiles.
@@ -73,8 +84,10 @@ class Basis {
     // Lay out these rows as this basis compares them.
     void fill(Block<P>& block, const Rows& rows, std::span<const std::int64_t> chosen) const;
 
-    // out (block's rows x count) = k(a_r, x_j) for j in first .. first + count.
-    void tile(const Block<P>& a, std::int64_t first, std::int64_t count, P* out,
+    // out (block's rows x count) = k(a_r, x_j) for j in first .. first + count. What rows are
+    // compared by has precision P; its function is computed in the precision of `out`.
+    template <class T>
+    void tile(const Block<P>& a, std::int64_t first, std::int64_t count, T* out,
               Workspace<P>& workspace) const;
 
  private:

@@ -31,7 +31,7 @@ void check(const Block<P>& block, const Program& program) {
 
 // Calls use(first row of z, rows, first column, columns, values) for every tile; tasks are bands of
 // rows, so that all tiles of one band come in order from one thread.
-template <class P, class Use>
+template <class T, class P, class Use>
 void for_tiles(const Basis<P>& basis, const Rows& z, std::int64_t first, std::int64_t count,
                Pool& pool, const Use& use, bool upper_only = false) {
     const auto tile_rows = band_rows(z);
@@ -45,12 +45,12 @@ void for_tiles(const Basis<P>& basis, const Rows& z, std::int64_t first, std::in
         std::iota(ids.begin(), ids.end(), first + top);
         basis.fill(room.block, z, ids);
         check(room.block, basis.program());
-        room.values.resize(static_cast<std::size_t>(tile_rows * tile_columns));
+        T* values = room.template room<T>(tile_rows * tile_columns);
         for (std::int64_t left = 0; left < basis.size(); left += tile_columns) {
             const auto width = std::min(tile_columns, basis.size() - left);
             if (upper_only && left + width <= first + top) continue;
-            basis.tile(room.block, left, width, room.values.data(), room);
-            use(top, height, left, width, room.values.data());
+            basis.tile(room.block, left, width, values, room);
+            use(top, height, left, width, values);
         }
     });
 }
@@ -59,19 +59,17 @@ void for_tiles(const Basis<P>& basis, const Rows& z, std::int64_t first, std::in
 
 void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first,
                    std::int64_t count, double* out, Pool& pool) {
-    for_tiles(basis, z, first, count, pool,
-              [&](auto top, auto height, auto left, auto width, const double* values) {
-                  for (std::int64_t r = 0; r < height; ++r)
-                      std::copy_n(values + r * width, width, out + (top + r) * basis.size() + left);
-              });
+    for_tiles<double>(basis, z, first, count, pool,
+                      [&](auto top, auto height, auto left, auto width, const double* values) {
+                          for (std::int64_t r = 0; r < height; ++r)
+                              std::copy_n(values + r * width, width,
+                                          out + (top + r) * basis.size() + left);
+                      });
 }
 
-template <class P>
-void symmetric_matrix(const Basis<P>& basis, const Rows& z, std::int64_t first, std::int64_t count,
-                      P* out, Pool& pool) {
+void symmetric_matrix(const Basis<double>& basis, const Rows& z, double* out, Pool& pool) {
     const auto n = basis.size();
-    const auto use = [&](auto band, auto height, auto left, auto width, const P* values) {
-        const auto top = first + band;
+    const auto use = [&](auto top, auto height, auto left, auto width, const double* values) {
         for (std::int64_t r = 0; r < height; ++r) {
             const auto from = std::max(left, top + r);
             if (from < left + width)
@@ -82,19 +80,96 @@ void symmetric_matrix(const Basis<P>& basis, const Rows& z, std::int64_t first, 
             for (std::int64_t r = 0; r < std::min(height, j - top); ++r)
                 out[j * n + top + r] = values[r * width + j - left];
     };
-    for_tiles(basis, z, first, count, pool, use, true);
+    for_tiles<double>(basis, z, 0, n, pool, use, true);
 }
-template void symmetric_matrix(const Basis<float>&, const Rows&, std::int64_t, std::int64_t, float*,
-                               Pool&);
-template void symmetric_matrix(const Basis<double>&, const Rows&, std::int64_t, std::int64_t,
-                               double*, Pool&);
 
-void combine(const Basis<double>& basis, const Rows& z, std::int64_t first, std::int64_t count,
+namespace {
+
+// The sum of count products, in eight lanes.
+template <class P>
+MM_INLINE double dot(const P* a, const double* b, std::int64_t count) {
+    double lane[8] = {};
+    std::int64_t k = 0;
+    for (; k + 8 <= count; k += 8)
+        for (int t = 0; t < 8; ++t) lane[t] += static_cast<double>(a[k + t]) * b[k + t];
+    for (; k < count; ++k) lane[0] += static_cast<double>(a[k]) * b[k];
+    return ((lane[0] + lane[1]) + (lane[2] + lane[3])) +
+           ((lane[4] + lane[5]) + (lane[6] + lane[7]));
+}
+
+// out (height x q) += values (height x width) coef (width x q).
+template <class P>
+void add_product(std::int64_t height, std::int64_t width, std::int64_t q, const P* values,
+                 const double* coef, double* out) {
+    if constexpr (sizeof(P) == 8)
+        if (q > 1) return blas::add_ab(height, q, width, values, coef, out);
+    simd([&]() MM_LAMBDA {
+        for (std::int64_t r = 0; r < height; ++r) {
+            if (q == 1) {
+                out[r] += dot(values + r * width, coef, width);
+                continue;
+            }
+            for (std::int64_t j = 0; j < width; ++j)
+                for (std::int64_t c = 0; c < q; ++c)
+                    out[r * q + c] += static_cast<double>(values[r * width + j]) * coef[j * q + c];
+        }
+    });
+}
+
+}  // namespace
+
+template <class T, class P>
+void combine(const Basis<P>& basis, const Rows& z, std::int64_t first, std::int64_t count,
              const double* coef, std::int64_t q, double* out, Pool& pool) {
-    for_tiles(basis, z, first, count, pool,
-              [&](auto top, auto height, auto left, auto width, const double* values) {
-                  blas::add_ab(height, q, width, values, coef + left * q, out + top * q);
-              });
+    for_tiles<T>(basis, z, first, count, pool,
+                 [&](auto top, auto height, auto left, auto width, const T* values) {
+                     add_product(height, width, q, values, coef + left * q, out + top * q);
+                 });
+}
+template void combine<float>(const Basis<float>&, const Rows&, std::int64_t, std::int64_t,
+                             const double*, std::int64_t, double*, Pool&);
+template void combine<float>(const Basis<double>&, const Rows&, std::int64_t, std::int64_t,
+                             const double*, std::int64_t, double*, Pool&);
+template void combine<double>(const Basis<double>&, const Rows&, std::int64_t, std::int64_t,
+                              const double*, std::int64_t, double*, Pool&);
+
+// Rows are cut into stripes, each with sums of its own, which are added up in order at the end: the
+// same bits with any number of threads.
+void symmetric_combine(const Basis<double>& basis, const Rows& z,
+                       std::span<const std::int64_t> chosen, const double* coef, double* out,
+                       Pool& pool) {
+    constexpr std::int64_t most = 64, band = 64, columns = 512;
+    const auto n = basis.size(), bands = (n + band - 1) / band;
+    const auto stripes = std::min(bands, most);
+    std::vector<std::vector<double>> sums(static_cast<std::size_t>(stripes));
+    std::vector<Workspace<double>> rooms(static_cast<std::size_t>(pool.threads()));
+    pool.run(stripes, n * n / 2 * (basis.width() + 16), [&](std::int64_t stripe, int worker) {
+        auto& room = rooms[worker];
+        auto& sum = sums[stripe];
+        sum.resize(static_cast<std::size_t>(n), 0.0);
+        double* values = room.room<double>(band * columns);
+        for (auto b = stripe; b < bands; b += stripes) {
+            const auto top = b * band, height = std::min(band, n - top);
+            basis.fill(room.block, z, chosen.subspan(top, height));
+            for (auto left = top; left < n; left += columns) {
+                const auto width = std::min(columns, n - left);
+                basis.tile(room.block, left, width, values, room);
+                simd([&]() MM_LAMBDA {
+                    for (std::int64_t r = 0; r < height; ++r) {
+                        const auto i = top + r, skip = std::max<std::int64_t>(i - left, 0);
+                        if (skip >= width) continue;
+                        const double* row = values + r * width;
+                        sum[i] += dot(row + skip, coef + left + skip, width - skip);
+                        const auto from = i >= left ? skip + 1 : skip;  // the diagonal counts once
+                        for (auto j = from; j < width; ++j) sum[left + j] += row[j] * coef[i];
+                    }
+                });
+            }
+        }
+    });
+    std::fill_n(out, n, 0.0);
+    for (const auto& sum : sums)
+        for (std::int64_t i = 0; i < n; ++i) out[i] += sum[i];
 }
 
 }  // namespace mm

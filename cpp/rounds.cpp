@@ -17,10 +17,6 @@ constexpr double closer = 0.03;         // a round lowers the violation of its s
 constexpr std::int64_t most = 2;        // in so many steps per slot at most
 constexpr std::int64_t largest = 2048;  // working set
 
-double keep_share() {
-    static double v = getenv("KEEP") ? atof(getenv("KEEP")) : 0.5;
-    return v;
-}
 struct Wish {
     double size;
     std::int64_t slot;

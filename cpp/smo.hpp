@@ -18,6 +18,12 @@
 
 namespace mm {
 
+template <class V>
+struct Best {
+    V value;
+    std::int64_t index;
+};
+
 struct Quadratic {
     std::vector<double> s, l, u, D;        // per variable
     std::vector<std::int64_t> row, group;  // per variable; group -1 = none
@@ -100,6 +106,11 @@ class Smo {
     double snapped(std::int64_t variable, double value) const;
     std::int64_t best_variable(std::int64_t slot, bool up) const;
     Choice extremes(std::int64_t group) const;
+    Choice extremes(std::int64_t group, Best<double> highest, double lowest) const;
+    template <class S>
+    void advance(const S* a, double da, const S* b, double db);
+    template <class S>
+    std::int64_t nearby(const S* row, const Choice& choice);
     Choice most_violating() const;
     Choice next_group();
     double queue_groups();
@@ -137,7 +148,7 @@ class Smo {
     template <class S>
     Outcome single_step(RowCache<S>& cache, Pool& pool);
     template <class S>
-    std::int64_t second_order(const S* row, const Choice& choice) const;
+    std::int64_t second_order(const S* row, const Choice& choice);
     template <class S>
     const S* row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, bool up, Pool& pool);
     template <class S>
@@ -171,6 +182,15 @@ class Smo {
     std::vector<double> up_, down_;       // per slot: s - Db of its candidates, or -inf, +inf
     std::vector<double> curvature_;       // per slot: K_ii + D
     bool aligned_ = true;                 // a group's slots lie on consecutive positions
+    bool same_ = true;                    // every slot is its position
+    bool uniform_ = true;                 // one curvature for all slots
+
+    // Where slots are positions, the pass that updates K beta also finds the next pair's first
+    // variable per group, and leaves K beta - down + shift per slot for the search of the second.
+    bool ahead_ = false;
+    std::vector<Choice> next_;
+    std::vector<double> shift_;  // per group: about its multiplier, so that float is precise there
+    std::vector<float> fall_;
 
     // K beta per row of the Gram (and block), as of the last refresh where set aside.
     std::vector<double> all_F_;

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.problems import Problem, middle
+from maxmargin.screening import ends, products
 
 __all__ = [
     "Certificate",
@@ -161,9 +162,9 @@ def certify(
     """
     given = np.asarray(beta, dtype=np.float64)
     point = problem.project(given)
-    kbeta = problem.kbeta(point)
+    kbeta, error = map(problem.by_variable, products(problem, point, tol=tol))
     violation = _kkt_violation(problem, point, kbeta)
-    primal, gap, lam, noise = _best_primal(problem, point, kbeta)
+    primal, gap, lam, noise = _best_primal(problem, point, kbeta, error)
     inner = problem.s - 0.5 * kbeta - 0.5 * problem.D * point
     dual = problem.scale * float((point * inner).sum())
     if noise > _NOISE * max(abs(primal), abs(dual)):
@@ -239,7 +240,7 @@ def prove(
 def _multiplier_violation(problem: Problem, beta: Floats, lam: Floats) -> float:
     """By how much given multipliers lie outside what the KKT conditions allow."""
     point = problem.project(beta)
-    rise, fall = _ends(problem, point, problem.s - problem.kbeta(point) - problem.D * point)
+    rise, fall = ends(problem, point, problem.s - problem.kbeta(point) - problem.D * point)
     rise, fall = (ends.reshape(len(lam), -1).mean(axis=1) for ends in (rise, fall))
     return max(0.0, float((rise - lam).max()), float((lam - fall).max()))
 
@@ -332,7 +333,7 @@ def _likely_rounding(problem: Problem, beta: Floats) -> float:
 
 
 def _best_primal(
-    problem: Problem, beta: Floats, kbeta: Floats
+    problem: Problem, beta: Floats, kbeta: Floats, error: Floats
 ) -> tuple[float, float, Floats, float]:
     """Find the best primal value on the ray of w = Σ β_i φ(x_i), the gap to β, λ for w, and by how
     much rounding of Kβ may put the gap off.
@@ -341,21 +342,28 @@ def _best_primal(
     lam = problem.multipliers(problem.s - (t or 1.0) * kbeta)
     if t is None:
         return math.inf, math.inf, lam, 0.0
-    primal, gap, noise = _values(problem, beta, kbeta, lam, t)
+    primal, gap, noise = _values(problem, beta, kbeta, lam, t, error)
     return problem.scale * primal, problem.scale * gap, lam / t, problem.scale * noise
 
 
 def gap_at(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, float]:
     """Bound primal and gap of a feasible β from above, at quickly found multipliers."""
-    lam = middle(*_ends(problem, beta, problem.s - kbeta - problem.D * beta))
+    lam = middle(*ends(problem, beta, problem.s - kbeta - problem.D * beta))
     primal, gap, noise = _values(problem, beta, kbeta, lam, 1.0)
     return problem.scale * primal, problem.scale * (gap + noise)
 
 
 def _values(
-    problem: Problem, beta: Floats, kbeta: Floats, lam: Floats, t: float
+    problem: Problem,
+    beta: Floats,
+    kbeta: Floats,
+    lam: Floats,
+    t: float,
+    known: Floats | float = 0.0,
 ) -> tuple[float, float, float]:
-    """Primal at t·w and λ, the gap to β, and its rounding error from that of Kβ."""
+    """Primal at t·w and λ, the gap to β, and its rounding error from that of Kβ, which may have a
+    known error beside.
+    """
     r = problem.s - t * kbeta - problem.spread(lam)
     # Without an upper bound r ≤ 0 by the choice of t and λ, up to rounding; likewise below.
     straight = problem.D == 0
@@ -367,9 +375,9 @@ def _values(
     terms = np.maximum((best - beta) * (r - 0.5 * problem.D * (best + beta)), 0.0)
     norm2 = float((beta * kbeta).sum())
     primal = 0.5 * t * t * norm2 + float((problem.m * lam).sum()) + float(phi.sum())
-    error = t * _likely_rounding(problem, beta)
+    error = t * (_likely_rounding(problem, beta) + known)
     reach = np.where(np.abs(r) <= error, problem.u - problem.l, np.abs(best - beta))
-    noise = error * float(reach[np.isfinite(reach)].sum())
+    noise = float((error * np.where(np.isfinite(reach), reach, 0.0)).sum())
     return primal, 0.5 * (t - 1.0) ** 2 * max(norm2, 0.0) + float(terms.sum()), noise
 
 
@@ -427,19 +435,9 @@ def _kkt_violation(problem: Problem, beta: Floats, kbeta: Floats) -> float:
         float((-gradient[(beta > problem.l) & alone]).max(initial=0.0)),
     ]
     if problem.n_groups:
-        rise, fall = _ends(problem, beta, gradient)
+        rise, fall = ends(problem, beta, gradient)
         worst.append(float((rise - fall).max(initial=0.0)))
     return max(worst)
-
-
-def _ends(problem: Problem, beta: Floats, gradient: Floats) -> tuple[Floats, Floats]:
-    """Per group the largest gradient of what may rise and the least of what may fall."""
-    grouped = problem.group >= 0
-    up, down = (beta < problem.u) & grouped, (beta > problem.l) & grouped
-    rise, fall = np.full(problem.n_groups, -np.inf), np.full(problem.n_groups, np.inf)
-    np.maximum.at(rise, problem.group[up], gradient[up])
-    np.minimum.at(fall, problem.group[down], gradient[down])
-    return rise, fall
 
 
 def margin_bound(problem: Problem, beta: ArrayLike) -> float:

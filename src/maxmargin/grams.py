@@ -35,6 +35,7 @@ Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 _PACKED_BYTES = 1 << 24  # for packed rows in a product with the Gram, or a quarter of X
+_ONE_CALL = 1 << 35  # likewise, where both cores together take half a second
 _CHUNK_WORK = 1 << 30  # multiplications between two moments at which Python can answer Ctrl-C
 _MOST_COLUMNS = 2**31 - 1  # of sparse data: the core keeps column numbers in 32 bits
 _LARGEST, _EPS = float(np.finfo(np.float64).max), float(np.finfo(np.float64).eps)
@@ -271,18 +272,19 @@ def _in_python(kernel: Kernel, X: Any, Z: Any) -> NDArray[Any]:
 
 
 def expand(
-    basis: _core.Basis,
+    basis: _core.Basis | _core.SingleBasis,
     rows: _core.Rows,
     coef: Vector,
     *,
     n_threads: int | None = None,
     deadline: float = math.inf,
+    single: bool = False,
 ) -> Vector:
     r"""Return :math:`\sum_j c_{jq} k(x_j, z)` for each row z, in blocks that Ctrl-C can part.
 
     Parameters
     ----------
-    basis : _core.Basis
+    basis : _core.Basis or _core.SingleBasis
         The functions :math:`k(x_j, \cdot)`.
     rows : _core.Rows
         The rows z.
@@ -290,6 +292,8 @@ def expand(
     n_threads : int or None, default=None
     deadline : float, default=inf
         ``time.perf_counter()`` after which TimeoutError is raised.
+    single : bool, default=False
+        Let the kernel values be float32; their sums are float64.
 
     Returns
     -------
@@ -312,7 +316,7 @@ def expand(
             if time.perf_counter() > deadline:
                 raise TimeoutError
             count = min(chunk, n - first)
-            out[first : first + count] = basis.combine(rows, first, count, coef, threads)
+            out[first : first + count] = basis.combine(rows, first, count, coef, threads, single)
     return out
 
 
@@ -349,7 +353,6 @@ class Gram:
         self.n_threads = n_threads
         self.matrix: NDArray[Any] | None = None
         self.deadline = math.inf  # of `matvec`: who is in a hurry gets TimeoutError after it
-        self.single: NDArray[np.float32] | None = None  # all entries, precise enough for steps
         if kernel.compiled:
             self.X = X = _matrix_of(X)
             check_data(kernel, X)
@@ -368,6 +371,7 @@ class Gram:
         self.core_rows = as_rows(self.X)
         self.n = int(self.core_rows.shape[0])
         self._last: tuple[Vector, Vector] | None = None
+        self.known: tuple[Vector, Vector, Vector] | None = None  # of `screening.products`
         if not np.isfinite(self.diag).all():
             raise ValueError(f"{self.kernel!r} overflows on these data; scale the features first.")
 
@@ -419,11 +423,9 @@ class Gram:
         other = copy.copy(self)
         other.X, other.matrix, other.core_rows = X, matrix, as_rows(X)
         other.program = None if matrix is not None else self.program
-        other.n, other._last = len(rows), None
+        other.n, other._last, other.known = len(rows), None, None
         vars(other).pop("convex", None)  # of a part it may be better known
         vars(other)["diag"] = self.diag[rows]
-        if self.single is not None:
-            other.single = _square(self.single, rows)
         return other
 
     @functools.cached_property
@@ -433,18 +435,6 @@ class Gram:
             return False
         sharpness = sum(_sharpness(*line) for line in self.program)
         return sharpness == 0 or sharpness * self.core_rows.squared_radius() * 2.0**-23 <= 1e-6
-
-    def store_single(self) -> None:
-        """Compute all entries in float32, for solvers to take their rows from."""
-        single = np.empty((self.n, self.n), dtype=np.float32)
-        entries = _core.SingleGram(self.core_rows, self.program)
-        chunk = max(_CHUNK_WORK // (self.n * self.core_rows.shape[1]) // 64, 1) * 64
-        threads = thread_count(self.n_threads)
-        with one_blas_thread():
-            for first in range(0, self.n, chunk):  # between two of them Ctrl-C is answered
-                count = min(chunk, self.n - first)
-                entries.fill(self.core_rows, single, first, count, threads)
-        self.single = single
 
     def tile(self, I: ArrayLike, J: ArrayLike) -> Vector:  # noqa: E741  (the set of rows i)
         """Return ``K[I][:, J]`` in float64."""
@@ -485,6 +475,55 @@ class Gram:
         result = out.reshape(beta.shape)
         self._last = (beta, result)
         return result.copy()
+
+    def product(self, rows: Indices, columns: Indices, coef: Vector) -> Vector:
+        """Return ``K[rows][:, columns] @ coef`` in float64, each pair once where the two agree."""
+        if len(rows) == 0:
+            return np.zeros(0)
+        same = rows is columns and len(rows) ** 2 * (self.core_rows.shape[1] + 16) < _ONE_CALL
+        if self.matrix is not None or not same:
+            return self._part(rows, columns, coef)
+        basis = _core.Basis(self.core_rows, rows, self.program)
+        coef = np.ascontiguousarray(coef)
+        with one_blas_thread():
+            return basis.symmetric_combine(self.core_rows, rows, coef, thread_count(self.n_threads))
+
+    def coarse_product(self, rows: Indices, columns: Indices, coef: Vector) -> tuple[Vector, float]:
+        """Return ``K[rows][:, columns] @ coef`` from float32 values, and its likely error.
+
+        Each value is off by its own rounding and, where products are float32 too, by that of a sum
+        of d of them, times how steeply the kernel answers. Errors have independent signs: four
+        standard deviations of their sum are allowed for.
+        """
+        d = self.core_rows.shape[1]
+        entry = 4 * float(np.abs(self.diag).max(initial=0.0))
+        if self.single_products:
+            sharpness = sum(_sharpness(*line) for line in self.program)
+            spread = sharpness * self.core_rows.squared_radius() * (2 * math.sqrt(d) + 2)
+            entry += spread + 0.25 * entry * math.sqrt(d)
+        error = 4 * 2.0**-24 * entry * math.sqrt(float(np.square(coef).sum()))
+        return self._part(rows, columns, coef, coarse=True), error
+
+    def _part(
+        self, rows: Indices, columns: Indices, coef: Vector, *, coarse: bool = False
+    ) -> Vector:
+        if self.matrix is not None:
+            return np.asarray(self.tile(rows, columns) @ coef)
+        kind = _core.SingleBasis if coarse and self.single_products else _core.Basis
+        basis = kind(self.core_rows, columns, self.program)
+        out = np.empty(len(rows))
+        width = max(self.core_rows.shape[1], 1)
+        chunk = max(_PACKED_BYTES // (8 * width) // 64, 1) * 64
+        for a in range(0, len(rows), chunk):
+            out[a : a + chunk] = expand(
+                basis,
+                as_rows(self.X[rows[a : a + chunk]]),
+                coef[:, None],
+                n_threads=self.n_threads,
+                deadline=self.deadline,
+                single=coarse,
+            )[:, 0]
+        return out
 
     def _column_chunk(self) -> int:
         """Columns of a product at a time: their rows, packed in float64, stay small against X."""

@@ -21,7 +21,7 @@ from maxmargin import problems
 from maxmargin.estimators._base import FINE, SupportVectorMachine
 from maxmargin.estimators._docs import documented
 from maxmargin.estimators._parts import Part, Piece, support_of
-from maxmargin.grams import Gram, default_cache_size
+from maxmargin.grams import Gram
 from maxmargin.problems import (
     ROUNDING,
     Problem,
@@ -144,14 +144,7 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         """Compute once what several problems need, if it fits into the cache."""
         if gram.matrix is not None:
             return gram
-        if self._fits(gram):
-            return gram.stored()
-        size = default_cache_size() if self.cache_size is None else self.cache_size
-        # A second for some 2e10 products: a limit of time is not to be spent on this alone.
-        hurry = self.max_time is not None and gram.n**2 * self.n_features_in_ > 4e9 * self.max_time
-        if 4 * gram.n**2 <= size * 2**20 and gram.single_products and not hurry:
-            gram.store_single()
-        return gram
+        return gram.stored() if self._fits(gram) else gram
 
     def _pair(
         self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None, i: int, j: int

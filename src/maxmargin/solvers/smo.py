@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from maxmargin import _core
 from maxmargin.certificate import Status, gap_at, margin_bound, margin_resolution, rounding
-from maxmargin.grams import as_rows, default_cache_size
+from maxmargin.grams import default_cache_size
 from maxmargin.problems import Problem
+from maxmargin.screening import products
 from maxmargin.solvers.face import minimise_on_face
 from maxmargin.solvers.steps import Step, pair_step, single_step
 from maxmargin.threads import one_blas_thread, thread_count
@@ -25,7 +26,7 @@ EPS = float(np.finfo(np.float64).eps)
 _SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked this often
 _WSS2 = "most violating, with the partner of the largest second-order gain"
 _ALONE = "largest second-order gain"
-_WORKING_SET = 512  # slots of a round, to begin with: their square of K is 1 MB in float32
+_WORKING_SETS = 256, 512  # slots of a round at first: up to 4096 samples, and beyond
 _SMALL = 2048  # rows: the whole Gram in float64 is 32 MB
 _TINY, _POLISHES, _EXACT = 256, 3, 1e-6
 _CLOSER = 0.05  # of tol: near enough for Newton's method to find the right free variables
@@ -123,20 +124,24 @@ class _State:
     def _start(self, beta: Floats) -> None:
         p, gram = self.problem, self.problem.gram
         rows, program = gram.core_rows, gram.program
-        if self.single and gram.single is not None:
-            rows, program = as_rows(gram.single), None
         size = self.solver.cache_size
         if size is None:  # asking for the free memory costs more than a small problem
             size = 200 if gram.n <= _SMALL else default_cache_size()
         with one_blas_thread():
+            kbeta = gram.matvec(p.by_row(beta))
+            self._objective = self._value(beta, p.by_variable(kbeta))
             self.core = _core.Smo(
                 rows, program, p.s, p.l, p.u, p.D, p.row, p.group, p.m,
-                gram.diag, beta, gram.matvec(p.by_row(beta)).ravel(), tol=_DRIFT * self.tol,
+                gram.diag, beta, kbeta.ravel(), tol=_DRIFT * self.tol,
                 shrinking=self.solver.shrinking, single_rows=self.single,
                 single_products=self.single and gram.single_products,
                 cache_bytes=int(min(size * 2**20, 2.0**62)),
-                working_set=0 if self.solver.record_steps else _WORKING_SET, block=p.block,
+                working_set=self._working_set(), block=p.block,
             )  # fmt: skip
+
+    def _working_set(self) -> int:
+        """Slots of a round; whoever watches the steps wants single pairs."""
+        return 0 if self.solver.record_steps else _WORKING_SETS[self.problem.gram.n > 4096]
 
     @property
     def beta(self) -> Floats:
@@ -176,6 +181,8 @@ class _State:
             return  # when a chunk ends depends on the clock, so nothing may be decided here
         if outcome is _core.Outcome.unbounded:
             self._unbounded()
+        elif outcome is _core.Outcome.converged and self._far_from_here():
+            return  # not worth a fresh gradient
         elif not (self._open and self._endless()):
             self._refresh()
             if outcome is _core.Outcome.slow and self.status is None:
@@ -206,12 +213,12 @@ class _State:
         p = self.problem
         self.core.rebalance()
         beta = self.core.beta
-        kbeta = p.gram.matvec(p.by_row(beta))
+        kbeta, _ = products(p, beta, tol=self.tol)
         self.core.refresh(kbeta.ravel())
         kbeta = p.by_variable(kbeta)
         violation = float(self.core.violation())
         noise = 4 * EPS * float(np.abs(p.s * beta).sum() + np.abs(beta * kbeta).sum())
-        objective = float((beta * (p.s - 0.5 * kbeta - 0.5 * p.D * beta)).sum())
+        objective = self._value(beta, kbeta)
         # Against the best ever: against the last one a cycle would look like progress.
         improved = objective - self._best > noise or violation < 0.5 * self._least
         if violation <= self._least:
@@ -227,6 +234,10 @@ class _State:
         elif self._stalls >= 2:
             self._run_out_of_digits()
 
+    def _value(self, beta: Floats, kbeta: Floats) -> float:
+        p = self.problem
+        return float((beta * (p.s - 0.5 * kbeta - 0.5 * p.D * beta)).sum())
+
     def _far(self, beta: Floats, kbeta: Floats) -> bool:
         """Tell whether tol is reached but not the gap, and aim lower then."""
         if self._open:
@@ -234,10 +245,18 @@ class _State:
         if self._fresh > self._aim:
             return True
         primal, gap = gap_at(self.problem, beta, kbeta)
-        relative = gap / max(abs(primal), abs(primal - gap), 1e-300)
-        if not relative > _GAP or self._aim <= _FURTHEST * self.tol:
+        return self._lower(gap / max(abs(primal), abs(primal - gap), 1e-300), self._fresh)
+
+    def _far_from_here(self) -> bool:
+        """Tell the same on the maintained gradient, which proves nothing but costs nothing."""
+        if self._open or not math.isfinite(self._objective):
             return False
-        self._aim = max(self._fresh * min(0.5, 0.5 * _GAP / relative), _FURTHEST * self.tol)
+        return self._lower(self.relative_gap, self._aim)
+
+    def _lower(self, relative_gap: float, violation: float) -> bool:
+        if not relative_gap > _GAP or self._aim <= _FURTHEST * self.tol:
+            return False
+        self._aim = max(violation * min(0.5, 0.5 * _GAP / relative_gap), _FURTHEST * self.tol)
         return True
 
     def _polish(self, beta: Floats) -> bool:
@@ -333,7 +352,7 @@ def _single_rows(problem: Problem, tol: float) -> bool:
     Small problems have float64 rows in any case: they cost nothing there, and a degenerate one
     (w = 0, a low rank) can need them.
     """
-    if problem.gram.n <= _SMALL and problem.gram.single is None:
+    if problem.gram.n <= _TINY or problem.gram.matrix is not None:
         return False
     largest = float(np.abs(problem.gram.diag).max(initial=0.0))
     ends = np.abs(np.concatenate([problem.l, problem.u]))

@@ -1,0 +1,100 @@
+"""Compute Kβ in float64 where that can matter, and in float32 where it provably cannot."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin.grams import Gram
+from maxmargin.problems import Problem
+
+__all__ = ["ends", "products"]
+
+Floats = NDArray[np.float64]
+
+_WORTH = 3e7  # multiplications: below, one product in float64 is as fast
+
+
+def ends(problem: Problem, beta: Floats, gradient: Floats) -> tuple[Floats, Floats]:
+    """Return per group the largest gradient of what may rise and the least of what may fall."""
+    grouped = problem.group >= 0
+    up, down = (beta < problem.u) & grouped, (beta > problem.l) & grouped
+    rise, fall = np.full(problem.n_groups, -np.inf), np.full(problem.n_groups, np.inf)
+    np.maximum.at(rise, problem.group[up], gradient[up])
+    np.minimum.at(fall, problem.group[down], gradient[down])
+    return rise, fall
+
+
+def products(problem: Problem, beta: Floats, *, tol: float) -> tuple[Floats, Floats]:
+    r"""Return :math:`K\beta` per sample, and how far each may be off beyond float64's rounding.
+
+    Parameters
+    ----------
+    problem : Problem
+    beta : ndarray of shape (n_variables,)
+    tol : float
+        The KKT violation that is to be judged.
+
+    Returns
+    -------
+    kbeta : ndarray of shape (n_samples,) or (n_samples, n_blocks)
+    error : ndarray of the same shape
+        0 wherever float64 was used throughout.
+
+    Notes
+    -----
+    The dual needs :math:`K\beta` on the support vectors. Elsewhere β = 0 is at a bound, and as
+    long as the gradient there is clearly of the sign that keeps it at the bound, the variable adds
+    nothing to the gap or to the KKT violation, whatever its exact value. So those rows are computed
+    in float32, with a bound on the error, and the ones that are not clear again in float64. Should
+    these show the bound to be wrong, all rows are.
+    """
+    coef, gram = problem.by_row(beta), problem.gram
+    if not _applies(problem, coef):
+        return gram.matvec(coef), np.zeros_like(coef)
+    if gram.known is not None and np.array_equal(gram.known[0], coef):
+        return gram.known[1], gram.known[2]
+    support, rest = np.flatnonzero(coef), np.flatnonzero(coef == 0)
+    weights = coef[support]
+    values, error = np.empty(gram.n), np.zeros(gram.n)
+    values[support] = gram.product(support, support, weights)
+    values[rest], error[rest] = gram.coarse_product(rest, support, weights)
+    doubtful = _doubtful(
+        problem, beta, problem.by_variable(values), problem.by_variable(error), tol
+    )
+    exact = gram.product(doubtful, support, weights)
+    if (np.abs(exact - values[doubtful]) > error[doubtful]).any():
+        return gram.matvec(coef), np.zeros_like(coef)
+    values[doubtful], error[doubtful] = exact, 0.0
+    gram.known = (coef, values, error)
+    return values, error
+
+
+def _applies(problem: Problem, coef: Floats) -> bool:
+    """Whether float32 is worth it, and its range enough: every bound finite, one block."""
+    gram = problem.gram
+    if problem.block is not None or not isinstance(gram, Gram) or gram.program is None:
+        return False
+    work = float(gram.n) * np.count_nonzero(coef) * (gram.core_rows.shape[1] + 16)
+    finite = np.isfinite(problem.l).all() and np.isfinite(problem.u).all()
+    tame = 1e-30 < np.abs(gram.diag).max(initial=0.0) < 1e30
+    return bool(work > _WORTH and finite and tame)
+
+
+def _doubtful(
+    problem: Problem, beta: Floats, kbeta: Floats, error: Floats, tol: float
+) -> NDArray[np.int64]:
+    """The rows computed in float32 whose variables may be at the wrong bound, or near it."""
+    gradient = problem.s - kbeta - problem.D * beta
+    rise, fall = ends(problem, beta, gradient)
+    low, high = np.minimum(rise, fall), np.maximum(rise, fall)
+    reach = np.where(np.isfinite(high - low), high - low, 0.0) + tol
+    # Where nothing may rise, or fall, the other end is all there is; without a group λ = 0.
+    low, high = (
+        np.append(np.where(np.isfinite(low), low, high), 0.0),
+        np.append(np.where(np.isfinite(high), high, low), 0.0),
+    )
+    band = np.append(reach, tol)[problem.group] + error
+    rising = (beta < problem.u) & (gradient > low[problem.group] - band)
+    falling = (beta > problem.l) & (gradient < high[problem.group] + band)
+    return np.unique(problem.row[(error > 0) & (rising | falling)])
