@@ -9,9 +9,15 @@ namespace mm {
 
 namespace {
 
-constexpr std::int64_t strip = 1024;                           // columns per task
-constexpr std::int64_t band = 128;                             // rows per tile
+constexpr std::int64_t cells = 128 * 128;  // of a tile
 constexpr std::int64_t modest = 32 << 20, modest_rows = 1024;  // bytes, or rows if that is more
+
+// Columns per task: enough tasks for many threads, and none too small to be worth handing out. No
+// number depends on it.
+std::int64_t strip_of(std::int64_t length) {
+    constexpr std::int64_t least = 128, largest = 1024, tasks = 16;
+    return std::clamp((length / tasks + least - 1) / least * least, least, largest);
+}
 
 // Whether squares of these data, and a gamma of their scale, are well inside the range of float.
 bool fits_single(const Rows& rows) {
@@ -232,14 +238,15 @@ void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
     if (rooms.size() < static_cast<std::size_t>(pool.threads()))
         rooms.resize(static_cast<std::size_t>(pool.threads()));
     const auto m = std::ssize(ids), length = basis.size();
+    const auto width = basis.convenient(), strip = std::max(strip_of(length), width);
+    const auto band = cells / width;
     std::vector<Block<P>> blocks(static_cast<std::size_t>((m + band - 1) / band));
     for (std::int64_t b = 0; b < std::ssize(blocks); ++b)
         basis.fill(blocks[b], source_.rows, ids.subspan(b * band, std::min(band, m - b * band)));
-    constexpr std::int64_t width = 128;
     pool.run((length + strip - 1) / strip, m * length * basis.width(),
              [&](std::int64_t index, int worker) {
                  auto& room = rooms[worker];
-                 S* values = room.template room<S>(band * width);
+                 S* values = room.template room<S>(cells);
                  const auto end = std::min((index + 1) * strip, length);
                  for (auto first = index * strip; first < end; first += width)
                      for (std::int64_t b = 0; b < std::ssize(blocks); ++b) {
@@ -364,7 +371,8 @@ void RowCache<S>::accumulate(std::span<const Move> moves, double* F, Pool& pool)
 template <class S>
 void RowCache<S>::add(std::span<const std::int64_t> ids, std::span<const double> by, double* F,
                       Pool& pool) {
-    const auto length = std::ssize(columns_), most = std::max<std::int64_t>(capacity() / 2, 1);
+    const auto length = std::ssize(columns_), strip = strip_of(length);
+    const auto most = std::max<std::int64_t>(capacity() / 2, 1);
     for (std::int64_t a = 0, b; a < std::ssize(ids); a = b) {
         b = std::min(a + most, std::ssize(ids));
         fetch(ids.subspan(a, b - a), pool);

@@ -75,6 +75,7 @@ class Basis {
 
     std::int64_t size() const { return packed_.size(); }
     std::int64_t width() const { return packed_.width(); }
+    std::int64_t convenient() const { return packed_.convenient(); }  // columns of a tile
     const Program& program() const { return *program_; }
 
     void keep(std::span<const std::int64_t> positions);

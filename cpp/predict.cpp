@@ -11,7 +11,6 @@ namespace mm {
 
 namespace {
 
-constexpr std::int64_t tile_columns = 512;
 constexpr std::int64_t band_bytes = 8 << 20;  // a thread's copy of the rows of one band
 
 // Rows of a band: 64, or fewer of very wide ones (a divisor of 64: callers cut at multiples of it).
@@ -34,7 +33,7 @@ void check(const Block<P>& block, const Program& program) {
 template <class T, class P, class Use>
 void for_tiles(const Basis<P>& basis, const Rows& z, std::int64_t first, std::int64_t count,
                Pool& pool, const Use& use, bool upper_only = false) {
-    const auto tile_rows = band_rows(z);
+    const auto tile_rows = band_rows(z), tile_columns = 4 * basis.convenient();
     const auto bands = (count + tile_rows - 1) / tile_rows;
     std::vector<Workspace<P>> rooms(static_cast<std::size_t>(pool.threads()));
     const auto work = count * basis.size() * (basis.width() + 16);
@@ -138,7 +137,8 @@ template void combine<double>(const Basis<double>&, const Rows&, std::int64_t, s
 void symmetric_combine(const Basis<double>& basis, const Rows& z,
                        std::span<const std::int64_t> chosen, const double* coef, double* out,
                        Pool& pool) {
-    constexpr std::int64_t most = 64, band = 64, columns = 512;
+    constexpr std::int64_t most = 64, band = 64;
+    const auto columns = 4 * basis.convenient();
     const auto n = basis.size(), bands = (n + band - 1) / band;
     const auto stripes = std::min(bands, most);
     std::vector<std::vector<double>> sums(static_cast<std::size_t>(stripes));

@@ -268,24 +268,31 @@ void Packed<P>::keep(std::span<const std::int64_t> positions) {
     if (sparse_ && wanted_.dots) index();
 }
 
+// A stretch of rows after the other, each sorted by columns: the sums of a stretch fit a cache.
 template <class P>
 void Packed<P>::index() {
     column_starts_.clear();
+    const auto stretches = (n_ + stretch - 1) / stretch, count = offsets_[n_];
     // A table of many more columns than numbers costs more than it saves.
-    if (d_ > std::min(widest_table, 4 * offsets_[n_] + 1024)) return;
-    const auto count = static_cast<std::size_t>(offsets_[n_]);
-    column_starts_.assign(static_cast<std::size_t>(d_ + 1), 0);
-    for (std::size_t t = 0; t < count; ++t) ++column_starts_[indices_[t] + 1];
-    for (std::int64_t k = 0; k < d_; ++k) column_starts_[k + 1] += column_starts_[k];
-    column_rows_.resize(count);
-    column_values_.resize(count);
-    auto next = column_starts_;
-    for (std::int64_t k = 0; k < n_; ++k)
-        for (auto t = offsets_[k]; t < offsets_[k + 1]; ++t) {
-            const auto place = next[indices_[t]]++;
-            column_rows_[place] = static_cast<std::int32_t>(k);
-            column_values_[place] = values_[t];
-        }
+    if (stretches * (d_ + 1) > std::max(4 * count, std::int64_t{1} << 16)) return;
+    column_rows_.resize(static_cast<std::size_t>(count));
+    column_values_.resize(column_rows_.size());
+    column_starts_.assign(static_cast<std::size_t>(stretches * (d_ + 1)), 0);
+    std::vector<std::int64_t> next;
+    for (std::int64_t s = 0; s < stretches; ++s) {
+        const auto first = s * stretch, last = std::min(first + stretch, n_);
+        auto* starts = column_starts_.data() + s * (d_ + 1);
+        for (auto t = offsets_[first]; t < offsets_[last]; ++t) ++starts[indices_[t] + 1];
+        starts[0] = offsets_[first];
+        for (std::int64_t k = 0; k < d_; ++k) starts[k + 1] += starts[k];
+        next.assign(starts, starts + d_);
+        for (auto k = first; k < last; ++k)
+            for (auto t = offsets_[k]; t < offsets_[k + 1]; ++t) {
+                const auto place = next[indices_[t]]++;
+                column_rows_[place] = static_cast<std::int32_t>(k - first);
+                column_values_[place] = values_[t];
+            }
+    }
 }
 
 template <class P>
@@ -410,17 +417,24 @@ template <class P>
 void Packed<P>::dot_by_columns(const Packed& left, std::int64_t first, std::int64_t count,
                                P* out) const {
     std::fill_n(out, left.n_ * count, P(0));
-    const auto last = static_cast<std::int32_t>(first + count);
-    for (std::int64_t r = 0; r < left.n_; ++r) {
-        const auto u = left.nonzeros(r);
-        P* sums = out + r * count;
-        for (std::int64_t t = 0; t < u.count; ++t) {
-            const auto begin = column_rows_.begin() + column_starts_[u.indices[t]];
-            const auto end = column_rows_.begin() + column_starts_[u.indices[t] + 1];
-            const auto from = first == 0 ? begin : std::lower_bound(begin, end, first);
-            const P* value = column_values_.data() + (from - column_rows_.begin());
-            for (auto row = from; row != end && *row < last; ++row)
-                sums[*row - first] += u.values[t] * *value++;
+    for (auto s = first / stretch; s * stretch < first + count; ++s) {
+        const auto top = s * stretch;
+        const auto from = std::max(first, top) - top, to = std::min(first + count - top, stretch);
+        const bool whole = from == 0 && to == std::min(stretch, n_ - top);
+        const auto* starts = column_starts_.data() + s * (d_ + 1);
+        for (std::int64_t r = 0; r < left.n_; ++r) {
+            const auto u = left.nonzeros(r);
+            P* sums = out + r * count + (top + from - first);
+            for (std::int64_t t = 0; t < u.count; ++t) {
+                const P x = u.values[t];
+                for (auto p = starts[u.indices[t]]; p < starts[u.indices[t] + 1]; ++p) {
+                    const std::int64_t row = column_rows_[p];
+                    if (whole)
+                        sums[row] += x * column_values_[p];
+                    else if (row >= from && row < to)
+                        sums[row - from] += x * column_values_[p];
+                }
+            }
         }
     }
 }

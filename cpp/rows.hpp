@@ -81,8 +81,12 @@ class Packed {
     void fill(const Rows& rows, std::span<const std::int64_t> chosen,
               std::span<const double> centre, Wanted wanted = {});
 
+    static constexpr std::int64_t stretch = 1024;  // sparse rows sorted by columns together
+
     std::int64_t size() const { return n_; }
     std::int64_t width() const { return d_; }
+    // How many of these rows to compare with others at a time.
+    std::int64_t convenient() const { return column_starts_.empty() ? 128 : stretch; }
     bool has_negative() const;
 
     // Keep only the rows at these ascending positions.

@@ -62,7 +62,6 @@ Ints = NDArray[np.int64]
 FINE = (Status.OPTIMAL, Status.STATIONARY)
 _WIDE = 1 << 22  # features: for more of them, w costs more than the support vectors
 _SMALL = 2048  # rows: the whole Gram is 32 MB
-_MANY = 128  # features: from here on all entries at once cost less than the rows one asks for
 _WORTH_THREADS = 20_000  # rows of all problems together: else Python's own work is most of it
 _KEPT = 1 << 23  # cells: 64 MB
 _HUGE = 1e150  # squares of larger cells overflow
@@ -251,9 +250,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                 )
         if sample_weight is not None and mode != "precomputed":
             kernel = kernel.resolve(X, sample_weight)
-        gram = Gram(kernel, X, n_threads=self.n_threads)
-        wide = mode == "compiled" and X.shape[1] >= _MANY
-        return gram.stored() if wide and self._fits(gram) else gram
+        return Gram(kernel, X, n_threads=self.n_threads)
 
     def _fits(self, gram: Gram) -> bool:
         """Whether the whole Gram in float64 is small, and within the cache."""
