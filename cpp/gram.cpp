@@ -9,7 +9,7 @@ namespace mm {
 
 namespace {
 
-constexpr std::int64_t cells = 128 * 128;  // of a tile
+constexpr std::int64_t cells = 128 * 128;                      // of a tile
 constexpr std::int64_t modest = 32 << 20, modest_rows = 1024;  // bytes, or rows if that is more
 
 // Columns per task: enough tasks for many threads, and none too small to be worth handing out. No
@@ -85,8 +85,8 @@ void RowCache<S>::size_up() {
         }
     }
     capacity_ = std::min(reserved_ / length, rows);
-    modest_ =
-        std::max({modest_, modest_rows, modest / static_cast<std::int64_t>(sizeof(S)) / length});
+    const auto some = modest / static_cast<std::int64_t>(sizeof(S)) / length;
+    modest_ = looks_up() ? rows : std::max({modest_, modest_rows, some});
     owner_.resize(static_cast<std::size_t>(capacity_), -1);
     older_.resize(static_cast<std::size_t>(capacity_), -1);
     newer_.resize(static_cast<std::size_t>(capacity_), -1);
@@ -265,7 +265,8 @@ void RowCache<S>::for_tiles(std::span<const std::int64_t> ids, Pool& pool, const
     if (double_) tiles(*double_, double_rooms_, ids, pool, use);
 }
 
-// Looking entries up in long rows takes longer than computing them, unless those are wide.
+// Entries of narrow rows are computed in less time than it takes to look them up, or to touch the
+// memory that they would be kept in.
 template <class S>
 bool RowCache<S>::looks_up() const {
     return !source_.program || is_sparse(source_.rows) || width(source_.rows) > 128;
@@ -349,7 +350,7 @@ void RowCache<S>::accumulate(std::span<const Move> moves, double* F, Pool& pool)
     std::vector<std::int64_t> present, missing, passing;
     std::vector<double> by_present, by_missing, by_passing;
     for (const auto& [id, by, again] : moves) {
-        const bool stored = has(id), kept = again || !source_.program;
+        const bool stored = has(id), kept = again || looks_up();
         (stored ? present : kept ? missing : passing).push_back(id);
         (stored ? by_present : kept ? by_missing : by_passing).push_back(by);
     }

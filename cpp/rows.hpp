@@ -61,7 +61,7 @@ std::vector<double> self_measure(const Rows& rows, std::span<const std::int64_t>
 // Room for one sparse row by columns, made at first use; `row` and `places` are left all zeros.
 template <class P>
 struct Spare {
-    std::vector<P> row, values, alone, rest;
+    std::vector<P> row, values, alone, rest, full;
     std::vector<std::int32_t> places;
 };
 
@@ -123,7 +123,10 @@ class Packed {
     void index();
     void dot_by_panels(const Packed& left, std::int64_t first, std::int64_t count, P* out,
                        Spare<P>& spare) const;
-    void dot_by_columns(const Packed& left, std::int64_t first, std::int64_t count, P* out) const;
+    void dot_by_columns(const Packed& left, std::int64_t first, std::int64_t count, P* out,
+                        Spare<P>& spare) const;
+    void set_apart();
+    void gather_full(const Nonzeros& row, P* out) const;
     void dot_by_lookup(const Packed& left, std::int64_t first, std::int64_t count, P* out,
                        Spare<P>& spare) const;
     template <Measure what>
@@ -134,11 +137,13 @@ class Packed {
     bool sparse_ = false;
     const P* borrowed_ = nullptr;
     Wanted wanted_;
-    Panels<P> panels_;                         // dense rows for dot products
-    std::vector<P> values_;                    // dense rows, or the nonzeros of sparse ones
-    std::vector<std::int32_t> indices_;        // sparse only
-    std::vector<std::int64_t> offsets_;        // sparse only
-    std::vector<std::int64_t> column_starts_;  // sparse and indexed only: the same by columns
+    Panels<P> panels_;                           // dense rows for dot products
+    std::vector<P> values_;                      // dense rows, or the nonzeros of sparse ones
+    std::vector<std::int32_t> indices_;          // sparse only
+    std::vector<std::int64_t> offsets_;          // sparse only
+    std::vector<std::int64_t> column_starts_;    // sparse and indexed only: the same by columns
+    std::vector<std::int32_t> place_of_column_;  // in panels_, or -1: it is sorted by columns
+    std::int64_t full_ = 0;                      // columns in panels_
     std::vector<std::int32_t> column_rows_;
     std::vector<P> column_values_;
 };
