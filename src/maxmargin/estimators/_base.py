@@ -61,6 +61,7 @@ Ints = NDArray[np.int64]
 
 FINE = (Status.OPTIMAL, Status.STATIONARY)
 _WIDE = 1 << 22  # features: for more of them, w costs more than the support vectors
+_TINY = 256  # rows: all entries at once cost less than asking for some of them several times
 _SMALL = 2048  # rows: the whole Gram is 32 MB
 _WORTH_THREADS = 20_000  # rows of all problems together: else Python's own work is most of it
 _KEPT = 1 << 23  # cells: 64 MB
@@ -250,7 +251,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                 )
         if sample_weight is not None and mode != "precomputed":
             kernel = kernel.resolve(X, sample_weight)
-        return Gram(kernel, X, n_threads=self.n_threads)
+        gram = Gram(kernel, X, n_threads=self.n_threads)
+        return gram.stored() if mode == "compiled" and gram.n <= _TINY else gram
 
     def _fits(self, gram: Gram) -> bool:
         """Whether the whole Gram in float64 is small, and within the cache."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from maxmargin.problems import Problem
 from maxmargin.threads import one_blas_thread
@@ -90,6 +92,10 @@ class _Face:
     prefer_shortest: bool
     finished: bool = False  # the last step was Newton's whole one
 
+    @cached_property
+    def groups(self) -> NDArray[np.int64]:
+        return np.unique(self.group[self.group >= 0])
+
     def restricted(self, point: Floats, stay: NDArray[np.bool_]) -> _Face:
         gradient = self.gradient + self.H @ (point - self.point)
         H, l, u = self.H[np.ix_(stay, stay)], self.l[stay], self.u[stay]  # noqa: E741
@@ -123,16 +129,17 @@ class _Face:
         ridge = 1e-11 * float(np.abs(self.H.diagonal()).max())  # a low-rank H is singular
         if ridge == 0:
             return None
-        try:
-            factor = cho_factor(self.H + ridge * np.eye(len(self.H)), check_finite=False)
-        except LinAlgError:
+        ridged = self.H.copy(order="F")
+        ridged.flat[:: len(ridged) + 1] += ridge
+        factor, failed = dpotrf(ridged, overwrite_a=True, clean=False)
+        if failed:
             return None
-        if self.prefer_shortest and float(factor[0].diagonal().min()) ** 2 < 100 * ridge:
+        if self.prefer_shortest and float(factor.diagonal().min()) ** 2 < 100 * ridge:
             return self.shortest()
-        A = (self.group[:, None] == np.unique(self.group[self.group >= 0])).astype(np.float64)
-        direction: Floats = -cho_solve(factor, self.gradient, check_finite=False)
+        A = (self.group[:, None] == self.groups).astype(np.float64)
+        direction: Floats = -dpotrs(factor, self.gradient)[0]
         if A.shape[1]:
-            inverse = cho_solve(factor, A, check_finite=False)
+            inverse = dpotrs(factor, A)[0]
             direction -= inverse @ np.linalg.solve(A.T @ inverse, A.T @ direction)
             direction -= A @ ((A.T @ direction) / A.sum(axis=0))  # what rounding left of A δ
         downhill = np.isfinite(direction).all() and self.gradient @ direction < 0
@@ -141,7 +148,7 @@ class _Face:
     def shortest(self) -> Floats | None:
         """The shortest of Newton's directions, where H is singular: rounding chooses none."""
         H, g = self.H.copy(), -self.gradient
-        for k in (self.group == group for group in np.unique(self.group[self.group >= 0])):
+        for k in (self.group == group for group in self.groups):
             H[k] -= H[k].mean(axis=0)
             H[:, k] -= H[:, k].mean(axis=1, keepdims=True)
             g[k] -= g[k].mean()
@@ -153,7 +160,7 @@ class _Face:
     def project(self, x: Floats) -> Floats:
         """Clip x into the box, shifted per group so that the group's sum stays."""
         out = np.clip(x, self.l, self.u)
-        for g in np.unique(self.group[self.group >= 0]):
+        for g in self.groups:
             k = self.group == g
             out[k] = _shifted_clip(x[k], self.l[k], self.u[k], float(self.point[k].sum()))
         return out

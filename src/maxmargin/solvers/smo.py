@@ -184,7 +184,8 @@ class _State:
         elif outcome is _core.Outcome.converged and self._far_from_here():
             return  # not worth a fresh gradient
         elif not (self._open and self._endless()):
-            self._refresh()
+            if not self._polish_first():
+                self._refresh()
             if outcome is _core.Outcome.slow and self.status is None:
                 self._leap()
 
@@ -274,6 +275,13 @@ class _State:
             return self._leap(shortest=True)
         self._aim = max(0.1 * self._fresh, _EXACT * self.tol)
         return len(self._polished) <= _POLISHES
+
+    def _polish_first(self) -> bool:
+        """A small problem that has just converged has its free variables: no check before Newton."""
+        if not self._tiny or len(self._polished) > 1 or self._open:
+            return False
+        self._polished.append(self.iteration)
+        return self._leap(shortest=True)
 
     def _exact(self, beta: Floats) -> bool:
         """Whether the last fresh gradient is as good as float64 makes it."""
