@@ -277,7 +277,7 @@ class _State:
         return len(self._polished) <= _POLISHES
 
     def _polish_first(self) -> bool:
-        """A small problem that has just converged has its free variables: no check before Newton."""
+        """Go to Newton at once: a small problem that has converged has its free variables."""
         if not self._tiny or len(self._polished) > 1 or self._open:
             return False
         self._polished.append(self.iteration)
