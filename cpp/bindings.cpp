@@ -121,8 +121,7 @@ std::int64_t capi(const nb::dict& table, const char* name) {
 void load_blas() {
     if (mm::blas::dgemm) return;
     const nb::dict table = nb::module_::import_("scipy.linalg.cython_blas").attr("__pyx_capi__");
-    mm::blas::sgemm = reinterpret_cast<mm::blas::Gemm<float>>(capi(table, "sgemm"));
-    mm::blas::dgemm = reinterpret_cast<mm::blas::Gemm<double>>(capi(table, "dgemm"));
+    mm::blas::dgemm = reinterpret_cast<mm::blas::Gemm>(capi(table, "dgemm"));
 }
 
 template <class P>
@@ -392,9 +391,10 @@ NB_MODULE(_core, m) {
             nb::dict out;
             out["rows_computed"] = c.rows_computed;
             out["rows_cached"] = c.rows_cached;
+            out["pair_steps"] = self.iterations();
             out["rounds"] = c.rounds;
-            out["seconds"] = c.seconds;
             out["seconds_kernel"] = c.seconds_kernel;
+            out["seconds_solve"] = c.seconds - c.seconds_kernel - c.seconds_update;
             out["seconds_update"] = c.seconds_update;
             return out;
         });
