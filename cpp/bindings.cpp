@@ -326,8 +326,9 @@ NB_MODULE(_core, m) {
                                   code.is_none() ? nullptr : program_from(nb::cast<Code>(code)),
                                   single_products};
                 auto q = quadratic_from(s, l, u, D, row, group, m, diagonal, block);
+                const auto cells = q.diagonal.size() * static_cast<std::size_t>(q.blocks);
                 if (beta.shape(0) != q.s.size() ||
-                    kbeta.shape(0) != q.diagonal.size() * static_cast<std::size_t>(q.blocks) ||
+                    (kbeta.shape(0) != cells && (kbeta.shape(0) > 0 || q.blocks > 1)) ||
                     static_cast<std::int64_t>(q.diagonal.size()) != mm::height(rows.rows))
                     throw std::invalid_argument("beta per variable, diagonal and kbeta per row");
                 nb::gil_scoped_release release;
@@ -340,6 +341,10 @@ NB_MODULE(_core, m) {
             "block"_a.none() = nb::none(), nb::keep_alive<1, 2>())
         .def("step", &mm::Smo::step, "iterations"_a, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
+        .def("catch_up", &mm::Smo::catch_up, "seconds"_a, "threads"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def("kbeta", [](const mm::Smo& self) { return vector_from(self.kbeta()); })
+        .def_prop_ro("current", &mm::Smo::current)
         .def(
             "refresh",
             [](mm::Smo& self, const Doubles& kbeta) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "simd.hpp"
 
@@ -10,6 +11,7 @@ namespace mm {
 namespace {
 
 constexpr std::int64_t cells = 128 * 128;                      // of a tile
+constexpr std::int64_t little = 1 << 27;                       // multiplications, about
 constexpr std::int64_t modest = 32 << 20, modest_rows = 1024;  // bytes, or rows if that is more
 
 // Columns per task: enough tasks for many threads, and none too small to be worth handing out. No
@@ -52,8 +54,55 @@ void RowCache<S>::reset(std::vector<std::int64_t> columns) {
     std::ranges::fill(pushed_out_, 0);
     used_ = 0;
     oldest_ = newest_ = -1;
+    prepared_ = whole_ = false;
     size_up();
     find_in_place();
+}
+
+template <class S>
+void RowCache<S>::prepare(Pool& pool) {
+    if (std::exchange(prepared_, true) || !source_.program || used_ > 0) return;
+    const auto n = std::ssize(columns_);
+    if (n * n / 2 * (width(source_.rows) + 24) > little || n > capacity_) return;
+    const double start = now();
+    modest_ = std::max(modest_, n);
+    for (const auto id : columns_) {
+        const auto slot = take_slot();
+        slot_[id] = slot;
+        owner_[slot] = id;
+        touch(slot);
+    }
+    if (single_) fill_whole(*single_, single_rooms_, pool);
+    if (double_) fill_whole(*double_, double_rooms_, pool);
+    whole_ = true;
+    counters.rows_computed += n;
+    counters.seconds_kernel += now() - start;
+}
+
+// Bands of rows from the diagonal on, and their mirror image.
+template <class S>
+template <class P>
+void RowCache<S>::fill_whole(const Basis<P>& basis, std::vector<Workspace<P>>& rooms, Pool& pool) {
+    if (rooms.size() < static_cast<std::size_t>(pool.threads()))
+        rooms.resize(static_cast<std::size_t>(pool.threads()));
+    const auto n = basis.size(), width = basis.convenient(), band = cells / width;
+    S* K = store_.get();
+    pool.run((n + band - 1) / band, n * n / 2 * (basis.width() + 24),
+             [&](std::int64_t index, int worker) {
+                 auto& room = rooms[worker];
+                 S* values = room.template room<S>(cells);
+                 const auto top = index * band, height = std::min(band, n - top);
+                 basis.fill(room.block, source_.rows, std::span(columns_).subspan(top, height));
+                 for (auto left = top / width * width; left < n; left += width) {
+                     const auto count = std::min(width, n - left);
+                     basis.tile(room.block, left, count, values, room);
+                     for (std::int64_t r = 0; r < height; ++r)
+                         std::copy_n(values + r * count, count, K + (top + r) * n + left);
+                     for (auto j = std::max(left, top + height); j < left + count; ++j)
+                         for (std::int64_t r = 0; r < height; ++r)
+                             K[j * n + top + r] = values[r * count + j - left];
+                 }
+             });
 }
 
 template <class S>
@@ -204,10 +253,12 @@ void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
 template <class S>
 void RowCache<S>::compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool) {
     if (!source_.program) return look_up(ids, columns_, out);
-    for_tiles(ids, pool, [&](auto top, auto height, auto first, auto count, const auto* values) {
+    const auto copy = [&](auto top, auto height, auto first, auto count, const auto* values) {
         for (std::int64_t r = 0; r < height; ++r)
             std::copy_n(values + r * count, count, out[top + r] + first);
-    });
+    };
+    if (single_) tiles(*single_, single_rooms_, ids, pool, copy);
+    if (double_) tiles(*double_, double_rooms_, ids, pool, copy);
 }
 
 template <class S>
@@ -257,14 +308,6 @@ void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
              });
 }
 
-// The same whatever the precision of the products is; a precomputed matrix has no tiles.
-template <class S>
-template <class Use>
-void RowCache<S>::for_tiles(std::span<const std::int64_t> ids, Pool& pool, const Use& use) {
-    if (single_) tiles(*single_, single_rooms_, ids, pool, use);
-    if (double_) tiles(*double_, double_rooms_, ids, pool, use);
-}
-
 // Entries of narrow rows are computed in less time than it takes to look them up, or to touch the
 // memory that they would be kept in.
 template <class S>
@@ -284,7 +327,7 @@ const S* RowCache<S>::square(std::span<const std::int64_t> positions, Pool& pool
     std::vector<std::int64_t> missing, at, places;
     for (std::int64_t r = 0; r < n; ++r) {
         const auto id = columns_[positions[r]];
-        if (has(id) && looks_up()) {
+        if (has(id) && (whole_ || looks_up())) {
             const S* from = stored(id);
             for (std::int64_t k = 0; k < n; ++k) out[r * n + k] = from[positions[k]];
         } else {
@@ -328,7 +371,7 @@ namespace {
 
 // F[p] += sum_r by_r rows_r[p] for p < count.
 template <class S>
-void add_rows(std::span<const S* const> rows, const double* by, double* F, std::int64_t count) {
+void add_rows(const std::vector<const S*>& rows, const double* by, double* F, std::int64_t count) {
     const auto m = std::ssize(rows);
     simd([&]() MM_LAMBDA {
         std::int64_t r = 0;
@@ -350,7 +393,7 @@ void RowCache<S>::accumulate(std::span<const Move> moves, double* F, Pool& pool)
     std::vector<std::int64_t> present, missing, passing;
     std::vector<double> by_present, by_missing, by_passing;
     for (const auto& [id, by, again] : moves) {
-        const bool stored = has(id), kept = again || looks_up();
+        const bool stored = has(id), kept = again || !source_.program;
         (stored ? present : kept ? missing : passing).push_back(id);
         (stored ? by_present : kept ? by_missing : by_passing).push_back(by);
     }
@@ -358,15 +401,63 @@ void RowCache<S>::accumulate(std::span<const Move> moves, double* F, Pool& pool)
     add(missing, by_missing, F, pool);
     if (passing.empty()) return;
     const double start = now();
-    for_tiles(passing, pool,
-              [&](auto top, auto height, auto first, auto count, const auto* values) {
-                  std::vector<decltype(values)> rows;
-                  for (std::int64_t r = 0; r < height; ++r) rows.push_back(values + r * count);
-                  add_rows(std::span<const decltype(values)>(rows), by_passing.data() + top,
-                           F + first, count);
-              });
+    if (single_) sum_tiles(*single_, single_rooms_, passing, by_passing, F, pool);
+    if (double_) sum_tiles(*double_, double_rooms_, passing, by_passing, F, pool);
     counters.rows_computed += std::ssize(passing);
     counters.seconds_kernel += now() - start;
+}
+
+// F += sum of by times rows that nobody keeps.
+template <class S>
+template <class P>
+void RowCache<S>::sum_tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
+                            std::span<const std::int64_t> ids, std::span<const double> by,
+                            double* F, Pool& pool) {
+    tiles(basis, rooms, ids, pool,
+          [&](auto top, auto height, auto first, auto count, const auto* values) {
+              std::vector<decltype(values)> rows;
+              for (std::int64_t r = 0; r < height; ++r) rows.push_back(values + r * count);
+              add_rows(rows, by.data() + top, F + first, count);
+          });
+}
+
+template <class S>
+std::size_t RowCache<S>::sums(std::span<const Move> moves, std::size_t first,
+                              std::span<const std::int64_t> columns, double* out, double deadline,
+                              Pool& pool) {
+    std::vector<std::int64_t> ids;
+    std::vector<double> by;
+    for (const auto& move : moves) {
+        ids.push_back(move.id);
+        by.push_back(move.by);
+    }
+    const double start = now();
+    const auto in_steps = [&](const auto& some_more) {
+        while (first < moves.size()) {
+            const auto some = std::min<std::size_t>(moves.size() - first, 256);
+            some_more(std::span(ids).subspan(first, some), std::span(by).subspan(first, some));
+            first += some;
+            if (now() > deadline) break;
+        }
+    };
+    if (single_) {
+        const Basis<float> basis(source_.rows, columns, source_.program);
+        in_steps([&](auto i, auto b) { sum_tiles(basis, single_rooms_, i, b, out, pool); });
+    } else if (double_) {
+        const Basis<double> basis(source_.rows, columns, source_.program);
+        in_steps([&](auto i, auto b) { sum_tiles(basis, double_rooms_, i, b, out, pool); });
+    } else {
+        std::vector<S> row(columns.size());
+        in_steps([&](auto i, auto b) {
+            for (std::size_t r = 0; r < i.size(); ++r) {
+                look_up(i.subspan(r, 1), {columns.begin(), columns.end()},
+                        std::vector<S*>{row.data()});
+                add_rows(std::vector<const S*>{row.data()}, &b[r], out, std::ssize(columns));
+            }
+        });
+    }
+    counters.seconds_kernel += now() - start;
+    return first;
 }
 
 template <class S>
@@ -384,8 +475,7 @@ void RowCache<S>::add(std::span<const std::int64_t> ids, std::span<const double>
             const auto first = index * strip;
             auto shifted = rows;
             for (auto& pointer : shifted) pointer += first;
-            add_rows(std::span<const S* const>(shifted), by.data() + a, F + first,
-                     std::min(strip, length - first));
+            add_rows(shifted, by.data() + a, F + first, std::min(strip, length - first));
         });
         counters.seconds_update += now() - start;
     }

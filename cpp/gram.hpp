@@ -48,6 +48,8 @@ class RowCache {
     bool has(std::int64_t id) const { return in_place_ || slot_[id] >= 0; }
     std::span<const std::int64_t> columns() const { return columns_; }
 
+    // Compute every row at once, each pair of entries once, where that is little work.
+    void prepare(Pool& pool);
     // Make these rows present (at most capacity() / 2 of them), computing the missing in one block.
     void fetch(std::span<const std::int64_t> ids, Pool& pool);
     // The row of a present id; valid until the next fetch, reset or keep.
@@ -56,13 +58,20 @@ class RowCache {
     // K of the rows at these positions with one another, row by row; valid until the next call.
     const S* square(std::span<const std::int64_t> positions, Pool& pool);
     // F[p] += sum over moves of by K(id, column p). Rows that are missing are computed, and kept
-    // if they are likely wanted again.
+    // if they are wanted again.
     struct Move {
         std::int64_t id;
         double by;
         bool again;
     };
     void accumulate(std::span<const Move> moves, double* F, Pool& pool);
+    // out[c] += sum over moves of by K(id, columns[c]), whatever columns are in play: from the
+    // `first` move on and until the deadline; returns the first that is left.
+    std::size_t sums(std::span<const Move> moves, std::size_t first,
+                     std::span<const std::int64_t> columns, double* out, double deadline,
+                     Pool& pool);
+    // Whether a row is worth its memory even if it is wanted only now and then.
+    bool looks_up() const;
 
     Counters counters;
 
@@ -78,9 +87,12 @@ class RowCache {
     template <class P, class Use>
     void tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
                std::span<const std::int64_t> ids, Pool& pool, const Use& use);
-    template <class Use>
-    void for_tiles(std::span<const std::int64_t> ids, Pool& pool, const Use& use);
-    bool looks_up() const;
+    template <class P>
+    void fill_whole(const Basis<P>& basis, std::vector<Workspace<P>>& rooms, Pool& pool);
+    template <class P>
+    void sum_tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
+                   std::span<const std::int64_t> ids, std::span<const double> by, double* F,
+                   Pool& pool);
     void renumber(std::span<const std::int64_t> target, std::int64_t used);
     void size_up();
     void find_in_place();
@@ -88,6 +100,7 @@ class RowCache {
     Source source_;
     std::int64_t bytes_, reserved_ = 0, capacity_ = 0, used_ = 0;
     std::int64_t modest_ = 0, regrets_ = 0, computed_ = 0;  // rows to make do with; since it grew
+    bool prepared_ = false, whole_ = false;                 // every row is there
     std::vector<std::int64_t> columns_;
     std::optional<Basis<float>> single_;
     std::optional<Basis<double>> double_;

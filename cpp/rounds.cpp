@@ -140,7 +140,8 @@ Outcome Smo::round(RowCache<S>& cache, Pool& pool, std::int64_t iterations) {
             problem_.l[variables[k]] < inner.beta_[k] && inner.beta_[k] < problem_.u[variables[k]];
     std::vector<typename RowCache<S>::Move> moves;
     for (std::int64_t r = 0; r < n; ++r)
-        if (by[r] != 0) moves.push_back({row_at_[positions[r]], by[r], free[r] != 0});
+        if (by[r] != 0)
+            moves.push_back({row_at_[positions[r]], by[r], free[r] != 0 || cache.looks_up()});
     cache.accumulate(moves, F_.data(), pool);
     count(inner.iterations_, inner.gained_);
     return Outcome::running;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "simd.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double eps = std::numeric_limits<double>::epsilon();
+constexpr std::int64_t late = 8;  // working sets
 
 }  // namespace
 
@@ -30,8 +32,10 @@ Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<c
                        std::in_place_type<RowCache<float>>, std::move(source), cache_bytes)
                  : std::variant<RowCache<float>, RowCache<double>>(
                        std::in_place_type<RowCache<double>>, std::move(source), cache_bytes)),
-      all_F_(kbeta.begin(), kbeta.end()) {
+      all_F_(kbeta.begin(), kbeta.end()),
+      unsummed_(kbeta.empty() ? 0 : -1) {
     const auto& p = problem_;
+    all_F_.resize(p.diagonal.size() * static_cast<std::size_t>(p.blocks), 0.0);
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(p.s.size()); ++k)
         if (p.l[k] < p.u[k]) order_.push_back(k);
     std::ranges::sort(order_, [&](auto a, auto b) {
@@ -91,6 +95,7 @@ void Smo::lay_out(const std::vector<char>& in_play) {
     for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
         set_candidates(slot);
     all_in_play_ = std::ranges::all_of(in_play, [](char c) { return c != 0; });
+    if (all_in_play_) aside_.clear();
 }
 
 // K beta of the rows in play, from that of all rows and back.
@@ -148,6 +153,8 @@ template <class S>
 Outcome Smo::loop(RowCache<S>& cache, std::int64_t iterations, double seconds, Pool& pool) {
     const double deadline = now() + seconds;
     const auto end = iterations_ + iterations;
+    cache.prepare(pool);
+    if (!begin(cache, deadline, pool)) return Outcome::running;
     auto computed = cache.counters.rows_computed;
     while (iterations_ < end) {
         if (shrinking_ && until_shrink_ <= 0) {
@@ -157,6 +164,10 @@ Outcome Smo::loop(RowCache<S>& cache, std::int64_t iterations, double seconds, P
         const auto outcome = in_rounds()    ? round(cache, pool, end - iterations_)
                              : groups() > 0 ? pair_step(cache, pool)
                                             : single_step(cache, pool);
+        if (outcome == Outcome::converged && !all_in_play_ && problem_.blocks == 1) {
+            if (!reckon(cache, deadline, pool)) break;
+            if (bring_back(cache)) continue;
+        }
         if (outcome != Outcome::running) return outcome;
         if (!progressing()) return Outcome::stalled;
         if (since_refresh_ >
@@ -213,12 +224,95 @@ void Smo::shrink() {
     for (std::size_t p = 0; p < wanted.size(); ++p)
         if (wanted[p]) positions.push_back(static_cast<std::int64_t>(p));
     if (positions.size() * 10 > wanted.size() * 9 || positions.size() < 2) return;
+    // Who comes back has to catch up with all that has moved meanwhile: in rounds, whose cost lies
+    // in new rows and not in long ones, that does not pay while many are left.
+    if (in_rounds() && std::ssize(positions) > late * working_set_) return;
     std::vector<char> in_play(problem_.diagonal.size(), 0);
     scatter();
     for (const auto p : positions) in_play[row_at_[p]] = 1;
+    Aside leaving;
+    for (const auto row : row_at_)
+        if (!in_play[row]) leaving.rows.push_back(row);
     lay_out(in_play);
     all_in_play_ = false;
+    for (const auto k : order_)
+        if (problem_.blocks == 1 && in_play[problem_.row[k]]) {
+            leaving.variables.push_back(k);
+            leaving.was.push_back(beta_[k]);
+        }
+    aside_.push_back(std::move(leaving));
     std::visit([&](auto& cache) { cache.keep(positions); }, cache_);
+}
+
+// K beta of the point to start from; false if time runs out before that.
+template <class S>
+bool Smo::begin(RowCache<S>& cache, double deadline, Pool& pool) {
+    if (unsummed_ < 0) return true;
+    std::vector<double> by(problem_.diagonal.size(), 0.0);
+    for (std::size_t k = 0; k < beta_.size(); ++k) by[problem_.row[k]] += beta_[k];
+    std::vector<typename RowCache<S>::Move> moves;
+    while (unsummed_ < std::ssize(by) && now() <= deadline) {
+        moves.clear();
+        for (; unsummed_ < std::ssize(by) && moves.size() < 256; ++unsummed_)
+            if (by[unsummed_] != 0) moves.push_back({unsummed_, by[unsummed_], false});
+        cache.accumulate(moves, F_.data(), pool);
+    }
+    ahead_ = false;
+    if (unsummed_ < std::ssize(by)) return false;
+    unsummed_ = -1;
+    return true;
+}
+
+// K beta of the rows set aside, by what has changed since; false if time runs out before that.
+template <class S>
+bool Smo::reckon(RowCache<S>& cache, double deadline, Pool& pool) {
+    std::vector<double> by(problem_.diagonal.size(), 0.0);
+    for (auto& [rows, variables, was, next] : aside_) {
+        std::ranges::fill(by, 0.0);
+        for (std::size_t k = 0; k < variables.size(); ++k)
+            by[problem_.row[variables[k]]] += beta_[variables[k]] - was[k];
+        std::vector<typename RowCache<S>::Move> moves;
+        for (std::int64_t row = 0; row < std::ssize(by); ++row)
+            if (by[row] != 0) moves.push_back({row, by[row], false});
+        if (moves.empty()) continue;
+        std::vector<double> sums(rows.size(), 0.0);
+        next = cache.sums(moves, next, rows, sums.data(), deadline, pool);
+        for (std::size_t k = 0; k < rows.size(); ++k) all_F_[rows[k]] += sums[k];
+        if (next < moves.size()) return false;
+        next = 0;
+        for (std::size_t k = 0; k < variables.size(); ++k) was[k] = beta_[variables[k]];
+    }
+    return true;
+}
+
+// What is left violates nothing; should rows that were set aside do, all come back.
+template <class S>
+bool Smo::bring_back(RowCache<S>& cache) {
+    if (violation(false) <= tol || std::exchange(brought_, iterations_) == iterations_)
+        return false;
+    scatter();
+    lay_out(std::vector<char>(problem_.diagonal.size(), 1));
+    cache.reset(row_at_);
+    if (shrinking_) shrink();
+    return true;
+}
+
+bool Smo::catch_up(double seconds, int threads) {
+    Pool pool(threads);
+    const double start = now();
+    return std::visit(
+        [&](auto& cache) {
+            const bool done = reckon(cache, start + seconds, pool);
+            cache.counters.seconds += now() - start;
+            return done;
+        },
+        cache_);
+}
+
+std::vector<double> Smo::kbeta() const {
+    auto out = all_F_;
+    for (std::int64_t p = 0; p < active(); ++p) out[row_at_[p]] = F_[p];
+    return out;
 }
 
 std::vector<Smo::Bounds> Smo::bounds(bool in_play) const {
@@ -286,6 +380,7 @@ double Smo::estimated_gap() const {
 
 void Smo::assign(std::vector<double> beta) {
     beta_ = std::move(beta);
+    current_ = false;
     for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
         set_candidates(slot);
 }
@@ -303,7 +398,7 @@ void Smo::rebalance() {
         }
     for (std::size_t g = 0; g < missing.size(); ++g)
         if (const auto k = roomiest[g]; k >= 0 && room(k) > std::abs(missing[g])) {
-            beta_[k] += static_cast<double>(missing[g]);
+            beta_[k] += static_cast<double>(missing[g]);  // too little to show in K beta
             missing[g] = 0;
         }
     // In a small group no variable may have that room: those a hair off their bounds go back.
@@ -324,6 +419,12 @@ void Smo::refresh(std::span<const double> kbeta) {
     since_mark_ = since_refresh_ = 0;
     gained_ = marked_ = 0;
     gather();
+    current_ = true;
+    unsummed_ = -1;
+    for (auto& [rows, variables, was, next] : aside_) {
+        for (std::size_t k = 0; k < variables.size(); ++k) was[k] = beta_[variables[k]];
+        next = 0;
+    }
     queue_.clear();
     group_ = -1;
     const double worst = violation(false);
@@ -337,6 +438,8 @@ void Smo::rescale(double factor) {
     for (auto& value : beta_) value *= factor;
     for (auto& value : F_) value *= factor;
     for (auto& value : all_F_) value *= factor;
+    for (auto& some : aside_)
+        for (auto& value : some.was) value *= factor;
     for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
         set_candidates(slot);
 }

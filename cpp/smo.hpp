@@ -43,13 +43,21 @@ enum class Outcome {
 
 class Smo {
  public:
-    // `kbeta` is K beta per row of the Gram, and within it per block.
+    // `kbeta` is K beta per row of the Gram, and within it per block; without it (one block only)
+    // the first steps sum it up from rows of the cache.
     Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
         double tol, bool shrinking, bool single_rows, std::int64_t cache_bytes,
         std::int64_t working_set = 0);
 
     // At most `iterations` steps and about `seconds`.
     Outcome step(std::int64_t iterations, double seconds, int threads);
+    // Bring K beta of the rows set aside up to date, in about `seconds`; true when it is. One block
+    // only.
+    bool catch_up(double seconds, int threads);
+    // K beta per row of the Gram as it is maintained, in the precision of the cached rows; not
+    // `current` between `assign` and `refresh`.
+    std::vector<double> kbeta() const;
+    bool current() const { return current_ && unsummed_ < 0; }
     // Move to another feasible point that differs only in variables strictly between their bounds;
     // `refresh` must follow.
     void assign(std::vector<double> beta);
@@ -94,6 +102,13 @@ class Smo {
     struct Range {
         std::int64_t first, last;
     };
+    // Rows that were set aside together, with their K beta in all_F_, and the variables that have
+    // been in play since then, as they were.
+    struct Aside {
+        std::vector<std::int64_t> rows, variables;
+        std::vector<double> was;
+        std::size_t next = 0;  // of the rows that have changed: how far catching up has come
+    };
     struct Choice {
         std::int64_t group = -1, up = -1;  // a slot
         double high, low;                  // bounds of s - Kb - Db over the group
@@ -128,6 +143,12 @@ class Smo {
     }
     bool settled(std::int64_t slot, double high, double low) const;
     void shrink();
+    template <class S>
+    bool begin(RowCache<S>& cache, double deadline, Pool& pool);
+    template <class S>
+    bool reckon(RowCache<S>& cache, double deadline, Pool& pool);
+    template <class S>
+    bool bring_back(RowCache<S>& cache);
 
     template <class S>
     Outcome loop(RowCache<S>& cache, std::int64_t iterations, double seconds, Pool& pool);
@@ -199,7 +220,10 @@ class Smo {
     std::int64_t group_ = -1;
     double until_ = 0, worth_ = 0;
     std::vector<Choice> queue_;
-    bool all_in_play_ = true;
+    bool all_in_play_ = true, current_ = true;
+    std::int64_t unsummed_;  // the shares of rows from here on are missing in K beta; -1: none
+    std::vector<Aside> aside_;
+    std::int64_t brought_ = -1;  // the iteration at which all rows came back last
     std::int64_t iterations_ = 0, until_shrink_ = 0, since_mark_ = 0, since_refresh_ = 0;
     double gained_ = 0, marked_ = 0;
     std::pair<std::int64_t, std::int64_t> ray_{-1, -1};

@@ -489,7 +489,11 @@ class Gram:
             return basis.symmetric_combine(self.core_rows, rows, coef, thread_count(self.n_threads))
 
     def coarse_product(self, rows: Indices, columns: Indices, coef: Vector) -> tuple[Vector, float]:
-        """Return ``K[rows][:, columns] @ coef`` from float32 values, and its likely error.
+        """Return ``K[rows][:, columns] @ coef`` from float32 values, and its likely error."""
+        return self._part(rows, columns, coef, coarse=True), self.coarse_error(coef)
+
+    def coarse_error(self, coef: Vector) -> float:
+        """Return how far a product with these coefficients is off if its entries are float32.
 
         Each value is off by its own rounding and, where products are float32 too, by that of a sum
         of d of them, times how steeply the kernel answers. Errors have independent signs: four
@@ -501,8 +505,7 @@ class Gram:
             sharpness = sum(_sharpness(*line) for line in self.program)
             spread = sharpness * self.core_rows.squared_radius() * (2 * math.sqrt(d) + 2)
             entry += spread + 0.25 * entry * math.sqrt(d)
-        error = 4 * 2.0**-24 * entry * math.sqrt(float(np.square(coef).sum()))
-        return self._part(rows, columns, coef, coarse=True), error
+        return 4 * 2.0**-24 * entry * math.sqrt(float(np.square(coef).sum()))
 
     def _part(
         self, rows: Indices, columns: Indices, coef: Vector, *, coarse: bool = False

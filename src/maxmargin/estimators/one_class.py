@@ -16,6 +16,7 @@ from maxmargin.estimators._docs import documented
 from maxmargin.estimators._parts import Part, Piece
 from maxmargin.grams import Gram, as_rows, evaluate
 from maxmargin.problems import ROUNDING, Problem, one_class, svdd
+from maxmargin.screening import products
 from maxmargin.solvers import Solution
 
 __all__ = ["SVDD", "OneClassSVM"]
@@ -35,15 +36,18 @@ class _OutlierDetector(OutlierMixin, SupportVectorMachine):
         kept, X, weight = self._keep(X, weight)
         return [Part(kept, partial(self._problem, self._gram(X, weight), weight))]
 
-    def _outside(self, solution: Solution, found: dict[str, float]) -> NDArray[np.bool_]:
+    def _outside(
+        self, problem: Problem, kbeta: Floats, found: dict[str, float]
+    ) -> NDArray[np.bool_]:
         """Which training points lie outside by more than tol."""
         raise NotImplementedError
 
     def _piece(self, part: Part, solution: Solution) -> Piece:
         problem, found = solution.problem, dict(solution.parameters)
-        found["norm2"] = float((solution.beta * problem.kbeta(solution.beta)).sum())
+        kbeta = problem.by_variable(products(problem, solution.beta, tol=self.tol)[0])
+        found["norm2"] = float((solution.beta * kbeta).sum())
         found["largest"] = float(np.abs(problem.gram.diag).max())
-        outside = self._outside(solution, found)
+        outside = self._outside(problem, kbeta, found)
         fraction = float(problem.C[outside].sum() / problem.C.sum())
         found["outside"] = round(fraction, 12)  # counts of rows, whatever C they were multiplied by
         return self._made(part, solution, problem.by_row(solution.beta), found)
@@ -187,9 +191,10 @@ class OneClassSVM(_OutlierDetector):
         self.offset_ = np.array([pieces[0].found["rho"]])
         self.intercept_ = -self.offset_
 
-    def _outside(self, solution: Solution, found: dict[str, float]) -> NDArray[np.bool_]:
-        f: Floats = solution.problem.kbeta(solution.beta)
-        return np.asarray(f < found["rho"] - self.tol)
+    def _outside(
+        self, problem: Problem, kbeta: Floats, found: dict[str, float]
+    ) -> NDArray[np.bool_]:
+        return np.asarray(kbeta < found["rho"] - self.tol)
 
     def decision_function(self, X: Any) -> Floats:
         """Evaluate w·φ(x) − ρ: positive for inliers.
@@ -317,9 +322,10 @@ class SVDD(_OutlierDetector):
         self.offset_ = np.array([-found["R2"]])
         self.intercept_ = np.array([found["R2"] - found["norm2"]])
 
-    def _outside(self, solution: Solution, found: dict[str, float]) -> NDArray[np.bool_]:
-        problem = solution.problem
-        distance2 = problem.gram.diag - 2 * problem.kbeta(solution.beta) + found["norm2"]
+    def _outside(
+        self, problem: Problem, kbeta: Floats, found: dict[str, float]
+    ) -> NDArray[np.bool_]:
+        distance2 = problem.gram.diag - 2 * kbeta + found["norm2"]
         return np.asarray(distance2 > found["R2"] + self.tol)
 
     def _multipliers(self, problem: Problem, k: int) -> Floats:

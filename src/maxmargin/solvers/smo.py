@@ -32,7 +32,8 @@ _TINY, _POLISHES, _EXACT = 256, 3, 1e-6
 _CLOSER = 0.05  # of tol: near enough for Newton's method to find the right free variables
 _FEW = 256  # free variables: a decomposition costs little
 _ENDLESS = 1e50  # as in the core
-_DRIFT = 0.9  # steps aim a little below tol, so that the fresh gradient confirms it
+_DOUBLE = 2.0**-20  # of what float32 rows leave: sums of float64 ones are not exact either
+_DRIFT, _LARGE_DRIFT = 0.9, 0.5  # steps aim a little below tol: the fresh gradient confirms it
 # At a large C a KKT violation of tol can leave most of the gap: then steps go on, within reason.
 _GAP = 1e-3
 _FURTHEST = 1e-4
@@ -119,6 +120,7 @@ class _State:
         # Whoever watches the steps wants no others.
         self._tiny = problem.gram.n <= _TINY and problem.block is None and not solver.record_steps
         self._aim = _CLOSER * tol if self._tiny else tol
+        self._drift = _DRIFT
         self._start(beta)
 
     def _start(self, beta: Floats) -> None:
@@ -128,8 +130,10 @@ class _State:
         if size is None:  # asking for the free memory costs more than a small problem
             size = 200 if gram.n <= _SMALL else default_cache_size()
         with one_blas_thread():
-            kbeta = gram.matvec(p.by_row(beta))
-            self._objective = self._value(beta, p.by_variable(kbeta))
+            kbeta, self._objective = np.zeros(0), -math.inf
+            if program is None or p.block is not None or not beta.any() or self._open:
+                kbeta = gram.matvec(p.by_row(beta))
+                self._objective = self._value(beta, p.by_variable(kbeta))
             self.core = _core.Smo(
                 rows, program, p.s, p.l, p.u, p.D, p.row, p.group, p.m,
                 gram.diag, beta, kbeta.ravel(), tol=_DRIFT * self.tol,
@@ -160,7 +164,7 @@ class _State:
 
     @property
     def relative_gap(self) -> float:
-        dual = self.core.gained + (self._objective if math.isfinite(self._objective) else 0.0)
+        dual = self.core.gained + self._start_value()
         gap = float(self.core.estimated_gap())
         size = max(abs(dual), abs(dual + gap))
         return gap / size if size else math.inf
@@ -171,7 +175,7 @@ class _State:
 
     def step(self, chunk: int) -> None:
         self._aim = min(self._aim, self.tol)
-        self.core.tol = _DRIFT * self._aim
+        self.core.tol = self._drift * self._aim
         if self.status is Status.OPTIMAL:  # asked to go on: tol was tightened
             self.status, self._stalls, self._leapt = None, 0, False
         with one_blas_thread():
@@ -214,7 +218,8 @@ class _State:
         p = self.problem
         self.core.rebalance()
         beta = self.core.beta
-        kbeta, _ = products(p, beta, tol=self.tol)
+        rough = self._rough if self.core.current else None
+        kbeta, _ = products(p, beta, tol=self.tol, rough=rough)
         self.core.refresh(kbeta.ravel())
         kbeta = p.by_variable(kbeta)
         violation = float(self.core.violation())
@@ -235,6 +240,22 @@ class _State:
         elif self._stalls >= 2:
             self._run_out_of_digits()
 
+    def _start_value(self) -> float:
+        """The objective at the last fresh gradient, or where the core began."""
+        if self._objective == -math.inf and self.core.current:
+            now = self._value(self.core.beta, self.problem.by_variable(self.core.kbeta()))
+            self._objective = now - self.core.gained
+        return self._objective if math.isfinite(self._objective) else 0.0
+
+    def _rough(self) -> tuple[Floats, float]:
+        """Kβ as the core has summed it up step by step, and how far it may be off."""
+        while not self.core.catch_up(_SECONDS, self.threads):
+            pass  # Ctrl-C is answered here
+        return self.core.kbeta(), self._error() * (1.0 if self.single else _DOUBLE)
+
+    def _error(self) -> float:
+        return self.problem.gram.coarse_error(self.problem.by_row(self.core.beta))
+
     def _value(self, beta: Floats, kbeta: Floats) -> float:
         p = self.problem
         return float((beta * (p.s - 0.5 * kbeta - 0.5 * p.D * beta)).sum())
@@ -250,9 +271,17 @@ class _State:
 
     def _far_from_here(self) -> bool:
         """Tell the same on the maintained gradient, which proves nothing but costs nothing."""
-        if self._open or not math.isfinite(self._objective):
+        if self._open:
             return False
-        return self._lower(self.relative_gap, self._aim)
+        return self._lower(self.relative_gap, self._aim) or self._allow_for_rounding()
+
+    def _allow_for_rounding(self) -> bool:
+        """Aim as much below tol as float32 rows are likely off, or another pass would follow."""
+        if not self.single or self.problem.gram.n <= _SMALL:  # such a pass costs little
+            return False
+        off = 0.25 * self._error() / self._aim
+        drift, self._drift = self._drift, max(_DRIFT - off, _LARGE_DRIFT)
+        return self._drift < 0.95 * drift
 
     def _lower(self, relative_gap: float, violation: float) -> bool:
         if not relative_gap > _GAP or self._aim <= _FURTHEST * self.tol:
