@@ -21,6 +21,13 @@ std::int64_t strip_of(std::int64_t length) {
     return std::clamp((length / tasks + least - 1) / least * least, least, largest);
 }
 
+// What it costs to touch new memory for an entry, in units of computing one: measured, 2.4 ns
+// against 0.4 ns and 0.01 ns for every column.
+double price_of(const Source& source) {
+    if (!source.program) return 1.0;
+    return 2.4 / (0.4 + 0.01 * mean_work(source.rows));
+}
+
 // Whether squares of these data, and a gamma of their scale, are well inside the range of float.
 bool fits_single(const Rows& rows) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
@@ -39,6 +46,7 @@ RowCache<S>::RowCache(Source source, std::int64_t bytes)
       slot_(static_cast<std::size_t>(source_.size()), -1),
       pushed_out_(slot_.size(), 0) {
     source_.single_products = source_.single_products && fits_single(source_.rows);
+    price_ = price_of(source_);
 }
 
 template <class S>
@@ -135,7 +143,7 @@ void RowCache<S>::size_up() {
     }
     capacity_ = std::min(reserved_ / length, rows);
     const auto some = modest / static_cast<std::int64_t>(sizeof(S)) / length;
-    modest_ = looks_up() ? rows : std::max({modest_, modest_rows, some});
+    modest_ = std::max({modest_, modest_rows, some});
     owner_.resize(static_cast<std::size_t>(capacity_), -1);
     older_.resize(static_cast<std::size_t>(capacity_), -1);
     newer_.resize(static_cast<std::size_t>(capacity_), -1);
@@ -234,9 +242,9 @@ void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
     if (missing.empty()) return;
     for (const auto id : missing) {
         regrets_ += pushed_out_[id];
-        if (++computed_ >= 256 || 8 * regrets_ > 256) {
-            if (8 * regrets_ > computed_) modest_ *= 2;
-            regrets_ = computed_ = 0;
+        if (static_cast<double>(regrets_) > price_ * static_cast<double>(modest_)) {
+            modest_ *= 2;
+            regrets_ = 0;
         }
         const auto slot = take_slot();
         slot_[id] = slot;
@@ -312,7 +320,7 @@ void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
 // memory that they would be kept in.
 template <class S>
 bool RowCache<S>::looks_up() const {
-    return !source_.program || is_sparse(source_.rows) || width(source_.rows) > 128;
+    return price_ < 1.5;
 }
 
 template <class S>

@@ -33,7 +33,7 @@ struct Counters {
 
 // Least recently used rows, each of type S over the current columns. Shrinking the columns compacts
 // every cached row where it lies, so the same bytes hold more rows. The budget is used as far as it
-// helps: new memory is touched only when rows that were pushed out are often wanted again.
+// helps: new memory is touched only when rows that were pushed out have been wanted often enough.
 template <class S>
 class RowCache {
  public:
@@ -99,7 +99,10 @@ class RowCache {
 
     Source source_;
     std::int64_t bytes_, reserved_ = 0, capacity_ = 0, used_ = 0;
-    std::int64_t modest_ = 0, regrets_ = 0, computed_ = 0;  // rows to make do with; since it grew
+    // Rows to make do with, and rows computed again since it was set: when those have cost as much
+    // as twice the memory would, it is taken, so that neither costs more than twice what it must.
+    std::int64_t modest_ = 0, regrets_ = 0;
+    double price_ = 1;
     bool prepared_ = false, whole_ = false;                 // every row is there
     std::vector<std::int64_t> columns_;
     std::optional<Basis<float>> single_;

@@ -91,6 +91,19 @@ constexpr std::int64_t widest_table = 1 << 22;
 
 }  // namespace
 
+double mean_work(const Rows& rows) {
+    return std::visit(
+        []<class R>(const R& r) {
+            if constexpr (IsDense<R>::value)
+                return static_cast<double>(r.d);
+            else
+                return r.n > 0 ? 4.0 * static_cast<double>(r.offsets[r.n] - r.offsets[0]) /
+                                     static_cast<double>(r.n)
+                               : 0.0;
+        },
+        rows);
+}
+
 std::vector<double> mean(const Rows& rows, std::span<const std::int64_t> chosen) {
     return std::visit(
         [&]<class R>(const R& r) {
