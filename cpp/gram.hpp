@@ -70,8 +70,10 @@ class RowCache {
     std::size_t sums(std::span<const Move> moves, std::size_t first,
                      std::span<const std::int64_t> columns, double* out, double deadline,
                      Pool& pool);
-    // Whether a row is worth its memory even if it is wanted only now and then.
-    bool looks_up() const;
+    // Whether a row is worth its memory even if it is wanted only now and then, and whether new
+    // memory costs less than the entries that it holds.
+    bool looks_up() const { return price_ < 1.5; }
+    bool precious() const { return price_ < 1; }
 
     Counters counters;
 

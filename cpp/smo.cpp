@@ -225,8 +225,9 @@ void Smo::shrink() {
         if (wanted[p]) positions.push_back(static_cast<std::int64_t>(p));
     if (positions.size() * 10 > wanted.size() * 9 || positions.size() < 2) return;
     // Who comes back has to catch up with all that has moved meanwhile: in rounds, whose cost lies
-    // in new rows and not in long ones, that does not pay while many are left.
-    if (in_rounds() && std::ssize(positions) > late * working_set_) return;
+    // in new rows and not in long ones, that does not pay while many are left, or entries are dear.
+    const bool dear = std::visit([](const auto& cache) { return cache.precious(); }, cache_);
+    if (in_rounds() && (dear || std::ssize(positions) > late * working_set_)) return;
     std::vector<char> in_play(problem_.diagonal.size(), 0);
     scatter();
     for (const auto p : positions) in_play[row_at_[p]] = 1;
