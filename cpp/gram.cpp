@@ -317,6 +317,24 @@ void RowCache<S>::tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
              });
 }
 
+// The rows of a square that are stored, and by symmetry what the others share with them.
+template <class S>
+void RowCache<S>::copy_found(std::span<const std::int64_t> found,
+                             std::span<const std::int64_t> places,
+                             std::span<const std::int64_t> positions, S* out, Pool& pool) const {
+    constexpr std::int64_t some = 32;
+    const auto n = std::ssize(positions), count = std::ssize(found);
+    pool.run((count + some - 1) / some, 8 * count * n, [&](std::int64_t index, int) {
+        const auto from = index * some, rows = std::min(some, count - from);
+        for (const auto r : found.subspan(from, rows)) {
+            const S* row = stored(columns_[positions[r]]);
+            for (std::int64_t k = 0; k < n; ++k) out[r * n + k] = row[positions[k]];
+        }
+        for (const auto r : places)
+            for (const auto k : found.subspan(from, rows)) out[r * n + k] = out[k * n + r];
+    });
+}
+
 template <class S>
 const S* RowCache<S>::square(std::span<const std::int64_t> positions, Pool& pool) {
     const double start = now();
@@ -326,21 +344,18 @@ const S* RowCache<S>::square(std::span<const std::int64_t> positions, Pool& pool
         square_cells_ = n * n;
     }
     S* out = square_.get();
-    std::vector<std::int64_t> missing, at, places;
+    std::vector<std::int64_t> missing, at, places, found;
     for (std::int64_t r = 0; r < n; ++r) {
         const auto id = columns_[positions[r]];
         if (has(id) && (whole_ || looks_up())) {
-            const S* from = stored(id);
-            for (std::int64_t k = 0; k < n; ++k) out[r * n + k] = from[positions[k]];
+            found.push_back(r);
         } else {
             missing.push_back(id);
             at.push_back(positions[r]);
             places.push_back(r);
         }
     }
-    for (const auto r : places)  // K is symmetric; what no stored row holds is overwritten below
-        for (std::int64_t k = 0; k < n && std::ssize(places) < n; ++k)
-            out[r * n + k] = out[k * n + r];
+    copy_found(found, places, positions, out, pool);
     const bool whole = std::ssize(places) == n;
     const auto place = [&](auto top, auto height, auto first, auto count, const auto* values) {
         for (std::int64_t r = 0; r < height; ++r) {

@@ -86,6 +86,8 @@ class RowCache {
                  std::span<S* const> out) const;
     void add(std::span<const std::int64_t> ids, std::span<const double> by, double* F, Pool& pool);
     const S* stored(std::int64_t id) const;
+    void copy_found(std::span<const std::int64_t> found, std::span<const std::int64_t> places,
+                    std::span<const std::int64_t> positions, S* out, Pool& pool) const;
     template <class P, class Use>
     void tiles(const Basis<P>& basis, std::vector<Workspace<P>>& rooms,
                std::span<const std::int64_t> ids, Pool& pool, const Use& use);

@@ -110,9 +110,13 @@ std::vector<double> mean(const Rows& rows, std::span<const std::int64_t> chosen)
             std::vector<double> total;
             if constexpr (IsDense<R>::value) {
                 total.resize(static_cast<std::size_t>(r.d));
-                for (const auto i : chosen)
-                    for (std::int64_t k = 0; k < r.d; ++k)
-                        total[k] += r.data[i * r.row_stride + k * r.column_stride];
+                for (const auto i : chosen) {
+                    const auto* row = r.data + i * r.row_stride;
+                    if (r.column_stride == 1)
+                        for (std::int64_t k = 0; k < r.d; ++k) total[k] += row[k];
+                    else
+                        for (std::int64_t k = 0; k < r.d; ++k) total[k] += row[k * r.column_stride];
+                }
                 for (auto& t : total)
                     t /= static_cast<double>(std::max<std::size_t>(chosen.size(), 1));
             }
@@ -126,14 +130,20 @@ void scatter(const Rows& rows, std::int64_t i, std::span<const double> centre, P
     std::visit(
         [&]<class R>(const R& r) {
             if constexpr (IsDense<R>::value) {
-                const auto* row = r.data + i * r.row_stride;
-                if (centre.empty())
-                    for (std::int64_t k = 0; k < r.d; ++k)
-                        out[k] = static_cast<P>(row[k * r.column_stride]);
+                const auto copy = [&](std::int64_t stride) MM_LAMBDA {
+                    const auto* row = r.data + i * r.row_stride;
+                    if (centre.empty())
+                        for (std::int64_t k = 0; k < r.d; ++k)
+                            out[k] = static_cast<P>(row[k * stride]);
+                    else
+                        for (std::int64_t k = 0; k < r.d; ++k)
+                            out[k] =
+                                static_cast<P>(static_cast<double>(row[k * stride]) - centre[k]);
+                };
+                if (r.column_stride == 1)  // the compiler's vectors need to know
+                    copy(1);
                 else
-                    for (std::int64_t k = 0; k < r.d; ++k)
-                        out[k] = static_cast<P>(static_cast<double>(row[k * r.column_stride]) -
-                                                centre[k]);
+                    copy(r.column_stride);
             } else {
                 for (std::int64_t k = 0; k < r.d; ++k)
                     out[k] = centre.empty() ? P(0) : static_cast<P>(-centre[k]);
@@ -168,8 +178,9 @@ std::vector<double> with_itself(const Rows& rows, std::span<const std::int64_t> 
     std::vector<double> out(chosen.size()), cells;
     for (std::size_t k = 0; k < chosen.size(); ++k) {
         gather(rows, chosen[k], centre, cells);
-        out[k] =
-            sum_shares<what>(cells.data(), cells.data(), static_cast<std::int64_t>(cells.size()));
+        out[k] = simd([&]() MM_LAMBDA {
+            return sum_shares<what>(cells.data(), cells.data(), std::ssize(cells));
+        });
     }
     return out;
 }

@@ -424,7 +424,8 @@ class Gram:
         other.X, other.matrix, other.core_rows = X, matrix, as_rows(X)
         other.program = None if matrix is not None else self.program
         other.n, other._last, other.known = len(rows), None, None
-        vars(other).pop("convex", None)  # of a part it may be better known
+        for name in ("convex", "single_products", "_squared_radius"):  # of a part they may differ
+            vars(other).pop(name, None)
         vars(other)["diag"] = self.diag[rows]
         return other
 
@@ -434,7 +435,11 @@ class Gram:
         if self.program is None:
             return False
         sharpness = sum(_sharpness(*line) for line in self.program)
-        return sharpness == 0 or sharpness * self.core_rows.squared_radius() * 2.0**-23 <= 1e-6
+        return sharpness == 0 or sharpness * self._squared_radius * 2.0**-23 <= 1e-6
+
+    @functools.cached_property
+    def _squared_radius(self) -> float:
+        return self.core_rows.squared_radius()
 
     def tile(self, I: ArrayLike, J: ArrayLike) -> Vector:  # noqa: E741  (the set of rows i)
         """Return ``K[I][:, J]`` in float64."""
@@ -503,7 +508,7 @@ class Gram:
         entry = 4 * float(np.abs(self.diag).max(initial=0.0))
         if self.single_products:
             sharpness = sum(_sharpness(*line) for line in self.program)
-            spread = sharpness * self.core_rows.squared_radius() * (2 * math.sqrt(d) + 2)
+            spread = sharpness * self._squared_radius * (2 * math.sqrt(d) + 2)
             entry += spread + 0.25 * entry * math.sqrt(d)
         return 4 * 2.0**-24 * entry * math.sqrt(float(np.square(coef).sum()))
 
