@@ -107,7 +107,7 @@ class RowCache {
     // as twice the memory would, it is taken, so that neither costs more than twice what it must.
     std::int64_t modest_ = 0, regrets_ = 0;
     double price_ = 1;
-    bool prepared_ = false, whole_ = false;                 // every row is there
+    bool prepared_ = false, whole_ = false;  // every row is there
     std::vector<std::int64_t> columns_;
     std::optional<Basis<float>> single_;
     std::optional<Basis<double>> double_;

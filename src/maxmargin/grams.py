@@ -415,9 +415,15 @@ class Gram:
 
     def stored(self) -> Gram:
         """Return the same Gram with all its entries computed and kept."""
-        everything = np.arange(self.n)
-        matrix = self.rows(everything) if self.matrix is None else self.matrix
-        return self._with(matrix, matrix, everything)
+        matrix = self.matrix
+        if matrix is None:
+            basis = _core.Basis(self.core_rows, None, self.program)
+            matrix = self._everything(basis)
+        return self._with(matrix, matrix, np.arange(self.n))
+
+    def _everything(self, basis: _core.Basis) -> Vector:
+        with one_blas_thread():
+            return basis.symmetric_matrix(self.core_rows, thread_count(self.n_threads))
 
     def _with(self, X: Any, matrix: NDArray[Any] | None, rows: Indices) -> Gram:
         other = copy.copy(self)
@@ -447,13 +453,12 @@ class Gram:
         if self.matrix is not None:
             return self.matrix[np.ix_(rows, columns)].astype(np.float64)
         basis = _core.Basis(self.core_rows, columns, self.program)
-        threads = thread_count(self.n_threads)
         whole = len(rows) == self.n and np.array_equal(rows, np.arange(self.n))
+        if whole and np.array_equal(rows, columns):  # each pair once
+            return self._everything(basis)
         chosen = self.core_rows if whole else as_rows(self.X[rows])
         with one_blas_thread():
-            if whole and np.array_equal(rows, columns):  # each pair once
-                return basis.symmetric_matrix(chosen, threads)
-            return basis.matrix(chosen, 0, len(rows), threads)
+            return basis.matrix(chosen, 0, len(rows), thread_count(self.n_threads))
 
     def rows(self, indices: ArrayLike) -> Vector:
         """Return whole rows of the matrix in float64, shape (len(indices), n)."""

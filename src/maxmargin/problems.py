@@ -110,6 +110,12 @@ class Problem:
         return 1 if self.block is None else int(self.block.max()) + 1
 
     @cached_property
+    def _one_each(self) -> bool:
+        """Whether variable k is that of sample k, as in classification."""
+        each = self.block is None and len(self.row) == self.gram.n
+        return each and np.array_equal(self.row, np.arange(self.gram.n))
+
+    @cached_property
     def _members(self) -> tuple[Ints, Ints]:
         """The grouped variables sorted by group, and where each group starts among them."""
         order = np.argsort(self.group, kind="stable")
@@ -121,6 +127,8 @@ class Problem:
 
         With blocks in that of each block, shape (n_samples, n_blocks).
         """
+        if self._one_each:
+            return beta
         if self.block is None:
             sums = np.bincount(self.row, weights=beta, minlength=self.gram.n)
             return np.asarray(sums, dtype=np.float64)
@@ -130,6 +138,8 @@ class Problem:
 
     def by_variable(self, values: Floats) -> Floats:
         """Give each variable the value of its sample, and of its block: the transpose of by_row."""
+        if self._one_each:
+            return values
         at = self.row if self.block is None else (self.row, self.block)
         picked: Floats = values[at]
         return picked
@@ -249,7 +259,10 @@ class Problem:
             )
         near = np.clip(point, self.l, self.u)
         if np.abs(near - point).max() <= DRIFT * np.abs(point).max():
-            self._rebalance(near)
+            missing = self._imbalance(near)
+            if not missing.any():
+                return near
+            self._rebalance(near, missing)
             if not self._imbalance(near).any():
                 return near
         ones = np.ones_like(point)
@@ -263,13 +276,12 @@ class Problem:
                 break
         return point
 
-    def _rebalance(self, beta: Floats) -> None:
+    def _rebalance(self, beta: Floats, missing: Floats) -> None:
         """Put each small imbalance on the variable of its group with the most room.
 
         In a small group that may be none: all variables are a hair off their bounds, by the
         rounding of the larger values they had before. Then they go back to these one by one.
         """
-        missing = self._imbalance(beta)
         for g in np.flatnonzero(missing).tolist():
             k, off = self._of(g), float(missing[g])
             room = np.minimum(self.u[k] - beta[k], beta[k] - self.l[k])
@@ -797,10 +809,10 @@ def _labels(
     gram: Gram, y: ArrayLike, sample_weight: Weights, *, both: bool
 ) -> tuple[Floats, Floats]:
     y, w = _vector(gram, "y", y), _weights(gram, sample_weight)
-    if not np.isin(y, (-1.0, 1.0)).all():
+    if not (np.abs(y) == 1).all():
         raise ValueError(f"labels must be -1 or +1; got {np.unique(y)[:5]}.")
     counted = y[w > 0]
-    if both and len(np.unique(counted)) < 2:
+    if both and (counted == counted[0]).all():
         raise ValueError(
             f"two classes are needed; all {len(counted)} samples of positive weight have label "
             f"{counted[0]:+g}."

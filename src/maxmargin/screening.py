@@ -85,7 +85,7 @@ def products(
     if (np.abs(exact - values[doubtful]) > error[doubtful]).any():
         return gram.matvec(coef), np.zeros_like(coef)
     values[doubtful], error[doubtful] = exact, 0.0
-    gram.known = (coef, values, error)
+    gram.known = (coef.copy(), values, error)
     return values, error
 
 

@@ -178,7 +178,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """
         before = dict(vars(self))
         try:
-            interrupted = self._fit(X, y, sample_weight)
+            with one_blas_thread():  # once for all that is inside
+                interrupted = self._fit(X, y, sample_weight)
         except BaseException:  # what was fitted before stays as it was
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -273,9 +274,9 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """Solve one part after the other; also tell whether Ctrl-C ended it."""
         told, end, watched = fit_task(self, X, y)
         until = None if self.max_time is None else time.perf_counter() + self.max_time
-        threads = thread_count(self.n_threads)
-        worth = sum(len(part.rows) for part in parts) > _WORTH_THREADS and threads > 1
-        if len(parts) > 1 and worth and not (watched or self.verbose):
+        worth = len(parts) > 1 and sum(len(part.rows) for part in parts) > _WORTH_THREADS
+        threads = thread_count(self.n_threads) if worth else 1
+        if threads > 1 and not (watched or self.verbose):
             found = self._solve_in_threads(parts, before, until, min(threads, len(parts)))
             end()
             return found

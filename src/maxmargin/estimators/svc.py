@@ -88,12 +88,14 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         counted = labels if weight is None else labels[weight > 0]
         classes = np.unique(counted)
         self._refuse_one_class(classes, whole=len(counted) == len(labels))
-        weights = compute_class_weight(
-            self.class_weight,
-            classes=classes,
-            y=counted,
-            sample_weight=None if weight is None else weight[weight > 0],
-        )
+        weights = np.ones(len(classes))
+        if self.class_weight is not None:
+            weights = compute_class_weight(
+                self.class_weight,
+                classes=classes,
+                y=counted,
+                sample_weight=None if weight is None else weight[weight > 0],
+            )
         if not (weights >= 0).all():
             raise ValueError(f"class_weight must be at least 0; got {self.class_weight!r}.")
         self.classes_, self.class_weight_ = classes[weights > 0], weights[weights > 0]

@@ -131,7 +131,9 @@ class _State:
             size = 200 if gram.n <= _SMALL else default_cache_size()
         with one_blas_thread():
             kbeta, self._objective = np.zeros(0), -math.inf
-            if program is None or p.block is not None or not beta.any() or self._open:
+            if not beta.any():
+                kbeta, self._objective = np.zeros(gram.n * p.n_blocks), 0.0
+            elif program is None or p.block is not None or self._open:
                 kbeta = gram.matvec(p.by_row(beta))
                 self._objective = self._value(beta, p.by_variable(kbeta))
             self.core = _core.Smo(
