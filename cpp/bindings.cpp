@@ -288,6 +288,7 @@ NB_MODULE(_core, m) {
         .def_prop_ro(
             "shape",
             [](const RowsHandle& h) { return std::pair(mm::height(h.rows), mm::width(h.rows)); })
+        .def_prop_ro("work", [](const RowsHandle& h) { return mm::mean_work(h.rows); })
         .def(
             "squared_radius", [](const RowsHandle& h) { return mm::squared_radius(h.rows); },
             nb::call_guard<nb::gil_scoped_release>())

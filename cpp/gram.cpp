@@ -11,7 +11,7 @@ namespace mm {
 namespace {
 
 constexpr std::int64_t cells = 128 * 128;                      // of a tile
-constexpr std::int64_t little = 1 << 27;                       // multiplications, about
+constexpr double little = 1 << 27;                             // multiplications, about
 constexpr std::int64_t modest = 32 << 20, modest_rows = 1024;  // bytes, or rows if that is more
 
 // Columns per task: enough tasks for many threads, and none too small to be worth handing out. No
@@ -72,7 +72,8 @@ template <class S>
 void RowCache<S>::prepare(Pool& pool) {
     if (std::exchange(prepared_, true) || !source_.program || used_ > 0) return;
     const auto n = std::ssize(columns_);
-    if (n * n / 2 * (width(source_.rows) + 24) > little || n > capacity_) return;
+    const double work = 0.5 * static_cast<double>(n * n) * (mean_work(source_.rows) + 24);
+    if (work > little || n > capacity_) return;
     const double start = now();
     modest_ = std::max(modest_, n);
     for (const auto id : columns_) {

@@ -36,7 +36,7 @@ inline std::int64_t height(const Rows& rows) {
 inline std::int64_t width(const Rows& rows) {
     return std::visit([](const auto& r) { return r.d; }, rows);
 }
-// About how many multiplications a dot product of two rows costs; those of sparse ones are slower.
+// About how many multiplications of dense rows a dot product of two of these costs.
 double mean_work(const Rows& rows);
 inline bool is_sparse(const Rows& rows) { return rows.index() >= 2; }
 

@@ -306,11 +306,12 @@ def expand(
     >>> expand(basis, as_rows([[10.0]]), np.array([[1.0], [1.0]]))
     array([[30.]])
     """
-    n, d = rows.shape
+    n = rows.shape[0]
     coef = np.ascontiguousarray(coef, dtype=np.float64)
     threads = thread_count(n_threads)
     out = np.empty((n, coef.shape[1]))
-    chunk = max(_CHUNK_WORK // max(len(coef) * d, 1) // 64, 1) * 64  # whole bands of the core's
+    work = max(len(coef) * rows.work, 1)
+    chunk = max(int(_CHUNK_WORK / work) // 64, 1) * 64  # whole bands of the core's
     with one_blas_thread():
         for first in range(0, n, chunk):
             if time.perf_counter() > deadline:
@@ -490,7 +491,7 @@ class Gram:
         """Return ``K[rows][:, columns] @ coef`` in float64, each pair once where the two agree."""
         if len(rows) == 0:
             return np.zeros(0)
-        same = rows is columns and len(rows) ** 2 * (self.core_rows.shape[1] + 16) < _ONE_CALL
+        same = rows is columns and len(rows) ** 2 * (self.core_rows.work + 16) < _ONE_CALL
         if self.matrix is not None or not same:
             return self._part(rows, columns, coef)
         basis = _core.Basis(self.core_rows, rows, self.program)
@@ -525,8 +526,7 @@ class Gram:
         kind = _core.SingleBasis if coarse and self.single_products else _core.Basis
         basis = kind(self.core_rows, columns, self.program)
         out = np.empty(len(rows))
-        width = max(self.core_rows.shape[1], 1)
-        chunk = max(_PACKED_BYTES // (8 * width) // 64, 1) * 64
+        chunk = max(int(_PACKED_BYTES / (8 * max(self.core_rows.work, 1))) // 64, 1) * 64
         for a in range(0, len(rows), chunk):
             out[a : a + chunk] = expand(
                 basis,

@@ -94,7 +94,7 @@ def _applies(problem: Problem, coef: Floats, *, at_hand: bool) -> bool:
     gram = problem.gram
     if problem.block is not None or getattr(gram, "program", None) is None:
         return False
-    work = gram.n * int(np.count_nonzero(coef)) * (gram.core_rows.shape[1] + 16)
+    work = gram.n * int(np.count_nonzero(coef)) * (gram.core_rows.work + 16)
     finite = np.isfinite(problem.l).all() and np.isfinite(problem.u).all()
     tame = 1e-30 < np.abs(gram.diag).max(initial=0.0) < 1e30
     return bool((at_hand or work > _WORTH) and finite and tame)

@@ -33,6 +33,7 @@ _CLOSER = 0.05  # of tol: near enough for Newton's method to find the right free
 _FEW = 256  # free variables: a decomposition costs little
 _ENDLESS = 1e50  # as in the core
 _DOUBLE = 2.0**-20  # of what float32 rows leave: sums of float64 ones are not exact either
+_LIKELY = 0.02  # of the bound on the error of float32 rows: what was seen at most, on large data
 _DRIFT, _LARGE_DRIFT = 0.9, 0.5  # steps aim a little below tol: the fresh gradient confirms it
 # At a large C a KKT violation of tol can leave most of the gap: then steps go on, within reason.
 _GAP = 1e-3
@@ -281,7 +282,7 @@ class _State:
         """Aim as much below tol as float32 rows are likely off, or another pass would follow."""
         if not self.single or self.problem.gram.n <= _SMALL:  # such a pass costs little
             return False
-        off = 0.25 * self._error() / self._aim
+        off = _LIKELY * self._error() / self._aim
         drift, self._drift = self._drift, max(_DRIFT - off, _LARGE_DRIFT)
         return self._drift < 0.95 * drift
 
