@@ -20,7 +20,7 @@ from html import escape
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from maxmargin.problems import Problem, middle
+from maxmargin.problems import Problem
 from maxmargin.screening import ends, products
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "Status",
     "certify",
     "combine",
-    "gap_at",
     "infeasibility_proof",
     "margin_bound",
     "margin_resolution",
@@ -344,13 +343,6 @@ def _best_primal(
         return math.inf, math.inf, lam, 0.0
     primal, gap, noise = _values(problem, beta, kbeta, lam, t, error)
     return problem.scale * primal, problem.scale * gap, lam / t, problem.scale * noise
-
-
-def gap_at(problem: Problem, beta: Floats, kbeta: Floats) -> tuple[float, float]:
-    """Bound primal and gap of a feasible β from above, at quickly found multipliers."""
-    lam = middle(*ends(problem, beta, problem.s - kbeta - problem.D * beta))
-    primal, gap, noise = _values(problem, beta, kbeta, lam, 1.0)
-    return problem.scale * primal, problem.scale * (gap + noise)
 
 
 def _values(

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.certificate import Status, gap_at, margin_bound, margin_resolution, rounding
+from maxmargin.certificate import Status, margin_bound, margin_resolution, rounding
 from maxmargin.grams import default_cache_size
 from maxmargin.problems import Problem
 from maxmargin.screening import products
@@ -237,7 +237,7 @@ class _State:
         self._leapt = self._leapt and not improved
         self.violation = self._fresh = violation
         self._objective = objective
-        if violation <= self.tol and (self._exact(beta) or not self._far(beta, kbeta)):
+        if violation <= self.tol and (self._exact(beta) or not self._far()):
             if not self._polish(beta):
                 self.status = Status.OPTIMAL
         elif self._stalls >= 2:
@@ -263,14 +263,11 @@ class _State:
         p = self.problem
         return float((beta * (p.s - 0.5 * kbeta - 0.5 * p.D * beta)).sum())
 
-    def _far(self, beta: Floats, kbeta: Floats) -> bool:
+    def _far(self) -> bool:
         """Tell whether tol is reached but not the gap, and aim lower then."""
         if self._open:
             return False
-        if self._fresh > self._aim:
-            return True
-        primal, gap = gap_at(self.problem, beta, kbeta)
-        return self._lower(gap / max(abs(primal), abs(primal - gap), 1e-300), self._fresh)
+        return self._fresh > self._aim or self._lower(self.relative_gap, self._fresh)
 
     def _far_from_here(self) -> bool:
         """Tell the same on the maintained gradient, which proves nothing but costs nothing."""
