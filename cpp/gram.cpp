@@ -76,12 +76,7 @@ void RowCache<S>::prepare(Pool& pool) {
     if (work > little || n > capacity_) return;
     const double start = now();
     modest_ = std::max(modest_, n);
-    for (const auto id : columns_) {
-        const auto slot = take_slot();
-        slot_[id] = slot;
-        owner_[slot] = id;
-        touch(slot);
-    }
+    for (const auto id : columns_) make_room(id);
     if (single_) fill_whole(*single_, single_rooms_, pool);
     if (double_) fill_whole(*double_, double_rooms_, pool);
     whole_ = true;
@@ -106,8 +101,11 @@ void RowCache<S>::fill_whole(const Basis<P>& basis, std::vector<Workspace<P>>& r
                  for (auto left = top / width * width; left < n; left += width) {
                      const auto count = std::min(width, n - left);
                      basis.tile(room.block, left, count, values, room);
+                     const auto skip =
+                         std::max<std::int64_t>(top - left, 0);  // others' mirror image
                      for (std::int64_t r = 0; r < height; ++r)
-                         std::copy_n(values + r * count, count, K + (top + r) * n + left);
+                         std::copy_n(values + r * count + skip, count - skip,
+                                     K + (top + r) * n + left + skip);
                      for (auto j = std::max(left, top + height); j < left + count; ++j)
                          for (std::int64_t r = 0; r < height; ++r)
                              K[j * n + top + r] = values[r * count + j - left];
@@ -205,13 +203,21 @@ void RowCache<S>::touch(std::int64_t slot) {
     newest_ = slot;
 }
 
+// A slot for this row, the oldest one if all are in use.
 template <class S>
-std::int64_t RowCache<S>::take_slot() {
-    if (used_ < capacity()) return used_++;
-    const auto slot = oldest_;
-    unlink(slot);
-    slot_[owner_[slot]] = -1;
-    pushed_out_[owner_[slot]] = 1;
+std::int64_t RowCache<S>::make_room(std::int64_t id) {
+    auto slot = used_;
+    if (used_ < capacity()) {
+        ++used_;
+    } else {
+        slot = oldest_;
+        unlink(slot);
+        slot_[owner_[slot]] = -1;
+        pushed_out_[owner_[slot]] = 1;
+    }
+    slot_[id] = slot;
+    owner_[slot] = id;
+    touch(slot);
     return slot;
 }
 
@@ -248,11 +254,7 @@ void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
             modest_ *= 2;
             regrets_ = 0;
         }
-        const auto slot = take_slot();
-        slot_[id] = slot;
-        owner_[slot] = id;
-        touch(slot);
-        out.push_back(store_.get() + slot * static_cast<std::int64_t>(columns_.size()));
+        out.push_back(store_.get() + make_room(id) * static_cast<std::int64_t>(columns_.size()));
     }
     const double start = now();
     compute(missing, out, pool);

@@ -78,7 +78,7 @@ class RowCache {
     Counters counters;
 
  private:
-    std::int64_t take_slot();
+    std::int64_t make_room(std::int64_t id);
     void touch(std::int64_t slot);
     void unlink(std::int64_t slot);
     void compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool);

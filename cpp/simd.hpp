@@ -5,6 +5,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstdlib>
+#include <string_view>
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define MM_INLINE __forceinline
@@ -24,14 +26,18 @@ namespace mm {
 
 enum class Isa { baseline, avx2, avx512 };
 
+// The best this CPU has, or what the environment variable MAXMARGIN_ISA names if that is less.
 inline Isa isa() {
 #if MM_DISPATCH
     static const Isa best = [] {
         __builtin_cpu_init();
-        if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-            __builtin_cpu_supports("avx512vl"))
+        const char* name = std::getenv("MAXMARGIN_ISA");
+        const std::string_view most = name ? name : "";
+        if (most != "baseline" && most != "avx2" && __builtin_cpu_supports("avx512f") &&
+            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
             return Isa::avx512;
-        if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return Isa::avx2;
+        if (most != "baseline" && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+            return Isa::avx2;
         return Isa::baseline;
     }();
     return best;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double eps = std::numeric_limits<double>::epsilon();
-constexpr std::int64_t late = 8;  // working sets
+constexpr std::int64_t late = 8;  // so many working sets are few rows: found by measurement
 
 }  // namespace
 
@@ -166,7 +166,7 @@ Outcome Smo::loop(RowCache<S>& cache, std::int64_t iterations, double seconds, P
                                             : single_step(cache, pool);
         if (outcome == Outcome::converged && !all_in_play_ && problem_.blocks == 1) {
             if (!reckon(cache, deadline, pool)) break;
-            if (bring_back(cache)) continue;
+            if (bring_back(cache, pool)) continue;
         }
         if (outcome != Outcome::running) return outcome;
         if (!progressing()) return Outcome::stalled;
@@ -252,12 +252,12 @@ bool Smo::begin(RowCache<S>& cache, double deadline, Pool& pool) {
     std::vector<double> by(problem_.diagonal.size(), 0.0);
     for (std::size_t k = 0; k < beta_.size(); ++k) by[problem_.row[k]] += beta_[k];
     std::vector<typename RowCache<S>::Move> moves;
-    while (unsummed_ < std::ssize(by) && now() <= deadline) {
+    do {
         moves.clear();
         for (; unsummed_ < std::ssize(by) && moves.size() < 256; ++unsummed_)
             if (by[unsummed_] != 0) moves.push_back({unsummed_, by[unsummed_], false});
         cache.accumulate(moves, F_.data(), pool);
-    }
+    } while (unsummed_ < std::ssize(by) && now() <= deadline);
     ahead_ = false;
     if (unsummed_ < std::ssize(by)) return false;
     unsummed_ = -1;
@@ -276,9 +276,11 @@ bool Smo::reckon(RowCache<S>& cache, double deadline, Pool& pool) {
         for (std::int64_t row = 0; row < std::ssize(by); ++row)
             if (by[row] != 0) moves.push_back({row, by[row], false});
         if (moves.empty()) continue;
-        std::vector<double> sums(rows.size(), 0.0);
+        // Added up in the same order, however often the clock interrupts.
+        std::vector<double> sums;
+        for (const auto row : rows) sums.push_back(all_F_[row]);
         next = cache.sums(moves, next, rows, sums.data(), deadline, pool);
-        for (std::size_t k = 0; k < rows.size(); ++k) all_F_[rows[k]] += sums[k];
+        for (std::size_t k = 0; k < rows.size(); ++k) all_F_[rows[k]] = sums[k];
         if (next < moves.size()) return false;
         next = 0;
         for (std::size_t k = 0; k < variables.size(); ++k) was[k] = beta_[variables[k]];
@@ -286,15 +288,21 @@ bool Smo::reckon(RowCache<S>& cache, double deadline, Pool& pool) {
     return true;
 }
 
-// What is left violates nothing; should rows that were set aside do, all come back.
 template <class S>
-bool Smo::bring_back(RowCache<S>& cache) {
-    if (violation(false) <= tol || std::exchange(brought_, iterations_) == iterations_)
-        return false;
-    scatter();
+void Smo::put_all_in_play(RowCache<S>& cache) {
     lay_out(std::vector<char>(problem_.diagonal.size(), 1));
     cache.reset(row_at_);
     if (shrinking_) shrink();
+}
+
+// What is left violates nothing; should rows that were set aside do, all come back.
+template <class S>
+bool Smo::bring_back(RowCache<S>& cache, Pool& pool) {
+    if (violation(false) <= tol || std::exchange(brought_, iterations_) == iterations_)
+        return false;
+    scatter();
+    put_all_in_play(cache);
+    cache.prepare(pool);
     return true;
 }
 
@@ -312,19 +320,18 @@ bool Smo::catch_up(double seconds, int threads) {
 
 std::vector<double> Smo::kbeta() const {
     auto out = all_F_;
-    for (std::int64_t p = 0; p < active(); ++p) out[row_at_[p]] = F_[p];
+    const auto q = problem_.blocks, n = active();
+    for (std::int64_t p = 0; p < n; ++p)
+        for (std::int64_t b = 0; b < q; ++b) out[row_at_[p] * q + b] = F_[b * n + p];
     return out;
 }
 
 std::vector<Smo::Bounds> Smo::bounds(bool in_play) const {
     std::vector<Bounds> all(static_cast<std::size_t>(std::max<std::int64_t>(groups(), 1)));
-    const auto q = problem_.blocks, n = active();
-    auto F = all_F_;
+    const auto q = problem_.blocks;
+    const auto F = kbeta();
     std::vector<char> counts(problem_.diagonal.size(), in_play ? 0 : 1);
-    for (std::int64_t p = 0; p < n; ++p) {
-        counts[row_at_[p]] = 1;
-        for (std::int64_t b = 0; b < q; ++b) F[row_at_[p] * q + b] = F_[b * n + p];
-    }
+    for (const auto row : row_at_) counts[row] = 1;
     for (const auto k : order_) {
         const auto row = problem_.row[k];
         if (!counts[row]) continue;
@@ -360,21 +367,16 @@ Smo::Bounds Smo::reach(std::int64_t group) const {
 }
 
 double Smo::estimated_gap() const {
+    const auto F = kbeta();
+    const auto reach = bounds(false);
     double gap = 0;
-    for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
-        const auto [first, last] = slots_of(g);
-        const auto [high, low] = reach(g);
+    for (const auto k : order_) {
+        const auto [high, low] = reach[std::max<std::int64_t>(problem_.group[k], 0)];
         const double lambda = groups() > 0 && std::isfinite(high + low) ? (high + low) / 2 : 0.0;
-        for (auto slot = first; slot < last; ++slot)
-            for (auto a = variables_[slot].first; a < variables_[slot].last; ++a) {
-                const auto k = order_[a];
-                const double r = candidate(k) - F_[position_[slot]] - lambda;
-                const double room = r > 0 ? problem_.u[k] - beta_[k] : beta_[k] - problem_.l[k];
-                const double reach =
-                    problem_.D[k] > 0 ? std::min(room, std::abs(r) / problem_.D[k]) : room;
-                if (std::isfinite(reach))
-                    gap += std::abs(r) * reach - 0.5 * problem_.D[k] * reach * reach;
-            }
+        const double r = candidate(k) - F[problem_.row[k] * problem_.blocks + block_of(k)] - lambda;
+        const double room = r > 0 ? problem_.u[k] - beta_[k] : beta_[k] - problem_.l[k];
+        const double far = problem_.D[k] > 0 ? std::min(room, std::abs(r) / problem_.D[k]) : room;
+        if (std::isfinite(far)) gap += std::abs(r) * far - 0.5 * problem_.D[k] * far * far;
     }
     return gap;
 }
@@ -430,9 +432,7 @@ void Smo::refresh(std::span<const double> kbeta) {
     group_ = -1;
     const double worst = violation(false);
     if (all_in_play_ || worst <= tol || violation(true) > std::max(0.5 * worst, tol)) return;
-    lay_out(std::vector<char>(problem_.diagonal.size(), 1));
-    std::visit([&](auto& cache) { cache.reset(row_at_); }, cache_);
-    if (shrinking_) shrink();
+    std::visit([&](auto& cache) { put_all_in_play(cache); }, cache_);
 }
 
 void Smo::rescale(double factor) {

@@ -54,8 +54,9 @@ class Smo {
     // Bring K beta of the rows set aside up to date, in about `seconds`; true when it is. One block
     // only.
     bool catch_up(double seconds, int threads);
-    // K beta per row of the Gram as it is maintained, in the precision of the cached rows; not
-    // `current` between `assign` and `refresh`.
+    // K beta per row of the Gram (and block) as it is maintained, in the precision of the cached
+    // rows; not `current` between `assign` and `refresh`. Rows that no variable can move are only
+    // as of the last refresh.
     std::vector<double> kbeta() const;
     bool current() const { return current_ && unsummed_ < 0; }
     // Move to another feasible point that differs only in variables strictly between their bounds;
@@ -77,7 +78,7 @@ class Smo {
     // The feasible set of a hard margin is a cone: move to the best multiple of beta.
     void rescale(double factor);
 
-    // The duality gap as far as the maintained gradient and the rows in play show it.
+    // The duality gap as far as the maintained gradient shows it.
     double estimated_gap() const;
     // By how much the steps since the last refresh have lowered the objective.
     double gained() const { return gained_; }
@@ -148,7 +149,9 @@ class Smo {
     template <class S>
     bool reckon(RowCache<S>& cache, double deadline, Pool& pool);
     template <class S>
-    bool bring_back(RowCache<S>& cache);
+    bool bring_back(RowCache<S>& cache, Pool& pool);
+    template <class S>
+    void put_all_in_play(RowCache<S>& cache);
 
     template <class S>
     Outcome loop(RowCache<S>& cache, std::int64_t iterations, double seconds, Pool& pool);
@@ -213,7 +216,7 @@ class Smo {
     std::vector<double> shift_;  // per group: about its multiplier, so that float is precise there
     std::vector<float> fall_;
 
-    // K beta per row of the Gram (and block), as of the last refresh where set aside.
+    // K beta per row of the Gram (and block), where set aside as of the last time it caught up.
     std::vector<double> all_F_;
     // With blocks: the group at work, until its violation is below `until_`; the groups to look at
     // next, the worst last, worth it while above `worth_`.

@@ -61,10 +61,12 @@ def products(
     these show the bound to be wrong, all rows are.
     """
     coef, gram = problem.by_row(beta), problem.gram
-    known = getattr(gram, "known", None)
-    if known is not None and np.array_equal(known[0], coef):
-        return known[1], known[2]
-    if not _applies(problem, coef, at_hand=rough is not None):
+    if not _applies(problem):
+        return gram.matvec(coef), np.zeros_like(coef)
+    if gram.known is not None and np.array_equal(gram.known[0], coef):
+        return gram.known[1], gram.known[2]
+    work = gram.n * int(np.count_nonzero(coef)) * (gram.core_rows.work + 16)
+    if rough is None and work < _WORTH:
         return gram.matvec(coef), np.zeros_like(coef)
     support, error = np.flatnonzero(coef), np.zeros(gram.n)
     weights = coef[support]
@@ -74,13 +76,15 @@ def products(
         values[rest], error[rest] = gram.coarse_product(rest, support, weights)
     else:
         values, error[:] = rough()
+        error[_fixed(problem)] = np.inf  # no solver looks at them
     values[support], error[support] = gram.product(support, support, weights), 0.0
     doubtful = _doubtful(
         problem, beta, problem.by_variable(values), problem.by_variable(error), tol
     )
     if rough is not None:  # and some that seem clear: nobody's sums are taken on trust alone
         clear = np.flatnonzero(error)
-        doubtful = np.union1d(doubtful, clear[:: len(clear) // _SAMPLE + 1])
+        some = clear[:: len(clear) // _SAMPLE + 1]
+        doubtful = np.unique(np.concatenate([doubtful, some, np.flatnonzero(np.isinf(error))]))
     exact = gram.product(doubtful, support, weights)
     if (np.abs(exact - values[doubtful]) > error[doubtful]).any():
         return gram.matvec(coef), np.zeros_like(coef)
@@ -89,15 +93,21 @@ def products(
     return values, error
 
 
-def _applies(problem: Problem, coef: Floats, *, at_hand: bool) -> bool:
-    """Whether float32 is worth it, and its range enough: every bound finite, one block."""
+def _applies(problem: Problem) -> bool:
+    """Whether the range of float32 is enough, every bound is finite and there is one block."""
     gram = problem.gram
     if problem.block is not None or getattr(gram, "program", None) is None:
         return False
-    work = gram.n * int(np.count_nonzero(coef)) * (gram.core_rows.work + 16)
     finite = np.isfinite(problem.l).all() and np.isfinite(problem.u).all()
     tame = 1e-30 < np.abs(gram.diag).max(initial=0.0) < 1e30
-    return bool((at_hand or work > _WORTH) and finite and tame)
+    return bool(finite and tame)
+
+
+def _fixed(problem: Problem) -> NDArray[np.bool_]:
+    """The rows whose variables cannot move: they have no weight."""
+    fixed = np.ones(problem.gram.n, dtype=bool)
+    fixed[problem.row[problem.l < problem.u]] = False
+    return fixed
 
 
 def _doubtful(

@@ -178,7 +178,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         """
         before = dict(vars(self))
         try:
-            with one_blas_thread():  # once for all that is inside
+            # Once for all that is inside; a user's own function may use all threads.
+            with nullcontext() if self._mode() == "function" else one_blas_thread():
                 interrupted = self._fit(X, y, sample_weight)
         except BaseException:  # what was fitted before stays as it was
             self.__dict__.clear()

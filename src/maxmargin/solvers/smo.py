@@ -32,7 +32,7 @@ _TINY, _POLISHES, _EXACT = 256, 3, 1e-6
 _CLOSER = 0.05  # of tol: near enough for Newton's method to find the right free variables
 _FEW = 256  # free variables: a decomposition costs little
 _ENDLESS = 1e50  # as in the core
-_DOUBLE = 2.0**-20  # of what float32 rows leave: sums of float64 ones are not exact either
+_DOUBLE = 2.0**-16  # of what float32 rows leave: sums of float64 ones are not exact either
 _LIKELY = 0.02  # of the bound on the error of float32 rows: what was seen at most, on large data
 _DRIFT, _LARGE_DRIFT = 0.9, 0.5  # steps aim a little below tol: the fresh gradient confirms it
 # At a large C a KKT violation of tol can leave most of the gap: then steps go on, within reason.
@@ -167,7 +167,8 @@ class _State:
 
     @property
     def relative_gap(self) -> float:
-        dual = self.core.gained + self._start_value()
+        known = math.isfinite(self._objective)
+        dual = self.core.gained + (self._objective if known else self._value_at_start())
         gap = float(self.core.estimated_gap())
         size = max(abs(dual), abs(dual + gap))
         return gap / size if size else math.inf
@@ -243,12 +244,12 @@ class _State:
         elif self._stalls >= 2:
             self._run_out_of_digits()
 
-    def _start_value(self) -> float:
-        """The objective at the last fresh gradient, or where the core began."""
-        if self._objective == -math.inf and self.core.current:
-            now = self._value(self.core.beta, self.problem.by_variable(self.core.kbeta()))
-            self._objective = now - self.core.gained
-        return self._objective if math.isfinite(self._objective) else 0.0
+    def _value_at_start(self) -> float:
+        """The objective where the core began, as far as its own sums show it."""
+        if not self.core.current or self.problem.block is not None:
+            return 0.0
+        now = self._value(self.core.beta, self.problem.by_variable(self.core.kbeta()))
+        return now - float(self.core.gained)
 
     def _rough(self) -> tuple[Floats, float]:
         """Kβ as the core has summed it up step by step, and how far it may be off."""
@@ -273,6 +274,8 @@ class _State:
         """Tell the same on the maintained gradient, which proves nothing but costs nothing."""
         if self._open:
             return False
+        if not math.isfinite(self._objective):  # kept from here on, where no clock decides
+            self._objective = self._value_at_start()
         return self._lower(self.relative_gap, self._aim) or self._allow_for_rounding()
 
     def _allow_for_rounding(self) -> bool:
@@ -339,7 +342,8 @@ class _State:
         if not self.single:
             self.status = Status.PRECISION_LIMIT
             return
-        self.single, self._stalls, self._before = False, 0, self.iteration
+        self.single, self._drift = False, _DRIFT
+        self._stalls, self._before = 0, self.iteration
         self._start(self.core.beta)
 
     def _endless(self) -> bool:

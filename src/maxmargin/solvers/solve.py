@@ -127,7 +127,7 @@ class Solution:
     def alpha(self) -> Floats:
         """The notes' dual variable per sample, α_i = y_i β_i; in regression the signed β."""
         sums = self.problem.by_row(self.beta)
-        return sums if self.problem.y is None else sums * self.problem.y + 0.0  # no -0
+        return sums.copy() if self.problem.y is None else sums * self.problem.y + 0.0  # no -0
 
     @property
     def parameters(self) -> dict[str, float]:
