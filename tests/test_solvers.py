@@ -266,7 +266,8 @@ def test_unreachable_tolerance_ends_as_precision_limit():
     X, y = blobs(300)
     for kernel in (kernels.RBF(gamma=1.0), kernels.Linear()):
         solution = solve(problems.soft_margin(kernel.gram(X), y, C=100.0), tol=1e-15)
-        assert solution.status == "precision_limit"
+        reached = solution.certificate.kkt_violation <= 1e-15  # by luck, on some CPUs
+        assert solution.status == ("optimal" if reached else "precision_limit")
         assert solution.certificate.relative_gap < 1e-11
 
 

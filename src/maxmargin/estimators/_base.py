@@ -335,11 +335,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
         solutions: list[Solution | None] = []
         with ThreadPoolExecutor(threads) as pool, one_blas_thread():
-            futures = [pool.submit(run, k) for k in range(len(parts))]
             try:
-                solutions = results(futures, halt)
+                solutions = results(pool, run, len(parts), halt)
             finally:
                 halt.set()
+        if not any(solutions):
+            raise KeyboardInterrupt  # before the first step
         self.kernel_ = next(s for s in solutions if s is not None).problem.gram.kernel
         pieces = [
             untouched(part) if solution is None else self._piece(part, solution)

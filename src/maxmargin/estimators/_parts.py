@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,10 +101,15 @@ class Before:
         return problem.rescaled(machine._variables(problem, own)) if own.any() else None
 
 
-def results(futures: list[Future[Solution | None]], halt: threading.Event) -> list[Any]:
-    """Wait for all; on Ctrl-C what is under way ends within a chunk, and the rest at once."""
+def results(
+    pool: Executor, run: Callable[[int], Solution | None], count: int, halt: threading.Event
+) -> list[Any]:
+    """Run all; on Ctrl-C what is under way ends within a chunk, and the rest at once."""
+    futures: list[Future[Solution | None]] = []
     while True:
         try:
+            while len(futures) < count:
+                futures.append(pool.submit(run, len(futures)))
             return [future.result() for future in futures]
         except KeyboardInterrupt:
             halt.set()
