@@ -228,6 +228,11 @@ void Smo::shrink() {
     // in new rows and not in long ones, that does not pay while many are left, or entries are dear.
     const bool dear = std::visit([](const auto& cache) { return cache.precious(); }, cache_);
     if (in_rounds() && (dear || std::ssize(positions) > late * working_set_)) return;
+    keep_in_play(positions);
+}
+
+// Set all rows aside but those at these positions.
+void Smo::keep_in_play(std::span<const std::int64_t> positions) {
     std::vector<char> in_play(problem_.diagonal.size(), 0);
     scatter();
     for (const auto p : positions) in_play[row_at_[p]] = 1;

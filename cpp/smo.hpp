@@ -144,6 +144,7 @@ class Smo {
     }
     bool settled(std::int64_t slot, double high, double low) const;
     void shrink();
+    void keep_in_play(std::span<const std::int64_t> positions);
     template <class S>
     bool begin(RowCache<S>& cache, double deadline, Pool& pool);
     template <class S>

@@ -441,8 +441,12 @@ class Gram:
         """Whether float32 products are precise enough: γ max‖x − mean‖² 2⁻²³ ≤ 1e-6."""
         if self.program is None:
             return False
-        sharpness = sum(_sharpness(*line) for line in self.program)
+        sharpness = self._sharpness
         return sharpness == 0 or sharpness * self._squared_radius * 2.0**-23 <= 1e-6
+
+    @property
+    def _sharpness(self) -> float:
+        return sum(_sharpness(*line) for line in self.program)
 
     @functools.cached_property
     def _squared_radius(self) -> float:
@@ -513,8 +517,7 @@ class Gram:
         d = self.core_rows.shape[1]
         entry = 4 * float(np.abs(self.diag).max(initial=0.0))
         if self.single_products:
-            sharpness = sum(_sharpness(*line) for line in self.program)
-            spread = sharpness * self._squared_radius * (2 * math.sqrt(d) + 2)
+            spread = self._sharpness * self._squared_radius * (2 * math.sqrt(d) + 2)
             entry += spread + 0.25 * entry * math.sqrt(d)
         return 4 * 2.0**-24 * entry * math.sqrt(float(np.square(coef).sum()))
 
