@@ -12,6 +12,10 @@
 #include <string>
 #include <tuple>
 
+#if defined(__linux__) || defined(__APPLE__)
+#include <pthread.h>
+#endif
+
 #include "blas.hpp"
 #include "multipliers.hpp"
 #include "predict.hpp"
@@ -312,6 +316,12 @@ NB_MODULE(_core, m) {
         .value("stalled", mm::Outcome::stalled)
         .value("slow", mm::Outcome::slow)
         .value("unbounded", mm::Outcome::unbounded);
+
+    nb::class_<mm::KeptMemory>(m, "KeptMemory").def(nb::init<>());
+#if defined(__linux__) || defined(__APPLE__)
+    pthread_atfork(mm::KeptMemory::before_fork, mm::KeptMemory::after_fork,
+                   mm::KeptMemory::after_fork);
+#endif
 
     nb::class_<mm::Smo>(m, "Smo")
         .def(

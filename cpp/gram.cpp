@@ -106,9 +106,12 @@ void RowCache<S>::fill_whole(const Basis<P>& basis, std::vector<Workspace<P>>& r
                      for (std::int64_t r = 0; r < height; ++r)
                          std::copy_n(values + r * count + skip, count - skip,
                                      K + (top + r) * n + left + skip);
-                     for (auto j = std::max(left, top + height); j < left + count; ++j)
-                         for (std::int64_t r = 0; r < height; ++r)
-                             K[j * n + top + r] = values[r * count + j - left];
+                     for (std::int64_t a = 0, b; a < height; a = b) {  // a line of the cache
+                         b = std::min<std::int64_t>(a + 16, height);
+                         for (auto j = std::max(left, top + height); j < left + count; ++j)
+                             for (auto r = a; r < b; ++r)
+                                 K[j * n + top + r] = values[r * count + j - left];
+                     }
                  }
              });
 }
@@ -373,9 +376,9 @@ const S* RowCache<S>::square(std::span<const std::int64_t> positions, Pool& pool
     };
     if (missing.empty()) {
     } else if (single_) {
-        tiles(single_->part(at), single_rooms_, missing, pool, place);
+        tiles(single_->part(source_.rows, missing, at), single_rooms_, missing, pool, place);
     } else if (double_) {
-        tiles(double_->part(at), double_rooms_, missing, pool, place);
+        tiles(double_->part(source_.rows, missing, at), double_rooms_, missing, pool, place);
     } else {
         std::vector<S> row(missing.size());
         for (std::int64_t r = 0; r < std::ssize(missing); ++r) {

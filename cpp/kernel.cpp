@@ -252,13 +252,14 @@ void Basis<P>::keep(std::span<const std::int64_t> positions) {
 }
 
 template <class P>
-Basis<P> Basis<P>::part(std::span<const std::int64_t> positions) const {
+Basis<P> Basis<P>::part(const Rows& rows, std::span<const std::int64_t> chosen,
+                        std::span<const std::int64_t> positions) const {
     Basis<P> some;
     some.program_ = program_;
     std::ranges::copy(used_, some.used_);
     some.by_differences_ = by_differences_;
     some.centre_ = centre_;
-    some.packed_ = packed_.part(positions);
+    some.packed_.fill(rows, chosen, centre_, packed_.wanted());
     if (!norms_.empty())
         for (const auto k : positions) some.norms_.push_back(norms_[k]);
     return some;

@@ -79,8 +79,9 @@ class Basis {
     const Program& program() const { return *program_; }
 
     void keep(std::span<const std::int64_t> positions);
-    // The functions at these positions alone.
-    Basis part(std::span<const std::int64_t> positions) const;
+    // The functions at these positions alone, which are those of the chosen rows.
+    Basis part(const Rows& rows, std::span<const std::int64_t> chosen,
+               std::span<const std::int64_t> positions) const;
 
     // Lay out these rows as this basis compares them.
     void fill(Block<P>& block, const Rows& rows, std::span<const std::int64_t> chosen) const;

@@ -87,11 +87,6 @@ class Panels {
         }
     }
 
-    // Row j as d numbers.
-    void copy_row(std::int64_t j, P* out) const {
-        for (std::int64_t k = 0; k < d_; ++k) out[k] = at(j, k);
-    }
-
     // Keep only the rows at these ascending positions.
     void keep(std::span<const std::int64_t> positions) {
         n_ = static_cast<std::int64_t>(positions.size());
@@ -114,9 +109,6 @@ class Panels {
 
  private:
     P& at(std::int64_t j, std::int64_t k) {
-        return values_[(j / lanes * d_ + k) * lanes + j % lanes];
-    }
-    const P& at(std::int64_t j, std::int64_t k) const {
         return values_[(j / lanes * d_ + k) * lanes + j % lanes];
     }
 

@@ -345,31 +345,6 @@ void Packed<P>::gather_full(const Nonzeros& row, P* out) const {
             out[place] = row.values[t];
 }
 
-template <class P>
-Packed<P> Packed<P>::part(std::span<const std::int64_t> positions) const {
-    Packed some;
-    some.n_ = static_cast<std::int64_t>(positions.size());
-    some.d_ = d_;
-    some.sparse_ = sparse_;
-    some.wanted_ = wanted_;
-    if (!sparse_ && wanted_.dots)
-        some.panels_.fill(some.n_, d_,
-                          [&](std::int64_t k, P* out) { panels_.copy_row(positions[k], out); });
-    if (sparse_) some.offsets_.push_back(0);
-    for (const auto k : positions) {
-        if (!sparse_) {
-            if (wanted_.others) some.values_.insert(some.values_.end(), row(k), row(k) + d_);
-            continue;
-        }
-        const auto [values, indices, count] = nonzeros(k);
-        some.values_.insert(some.values_.end(), values, values + count);
-        some.indices_.insert(some.indices_.end(), indices, indices + count);
-        some.offsets_.push_back(some.offsets_.back() + count);
-    }
-    if (sparse_ && wanted_.dots) some.index();
-    return some;
-}
-
 // One row as d numbers: where it lies if it is dense, else spread out in `spare` for a while.
 template <class P>
 class Packed<P>::Unpacked {

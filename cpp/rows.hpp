@@ -93,8 +93,7 @@ class Packed {
 
     // Keep only the rows at these ascending positions.
     void keep(std::span<const std::int64_t> positions);
-    // A copy of the rows at these positions.
-    Packed part(std::span<const std::int64_t> positions) const;
+    Wanted wanted() const { return wanted_; }
 
     // out (left.size() x count) = measure of the rows of left with rows first .. first + count;
     // `first` is a multiple of 32.

@@ -11,6 +11,8 @@ import functools
 import math
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,15 @@ from maxmargin.kernels import (
 )
 from maxmargin.threads import cpu_count, in_worker, one_blas_thread, thread_count
 
-__all__ = ["Gram", "as_rows", "check_data", "default_cache_size", "evaluate", "expand"]
+__all__ = [
+    "Gram",
+    "as_rows",
+    "check_data",
+    "default_cache_size",
+    "evaluate",
+    "expand",
+    "kept_memory",
+]
 
 Vector = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -55,6 +65,22 @@ def default_cache_size() -> int:
     """
     sharers = cpu_count() if in_worker() else 1
     return max(200, (_available_bytes() // 4 >> 20) // sharers)
+
+
+@contextmanager
+def kept_memory() -> Iterator[None]:
+    """Let one problem after the other use the same memory: touching new pages costs more.
+
+    Examples
+    --------
+    >>> with kept_memory():
+    ...     pass
+    """
+    holder = _core.KeptMemory()
+    try:
+        yield
+    finally:
+        del holder
 
 
 def _available_bytes() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 import time
 import warnings
@@ -40,12 +41,13 @@ from maxmargin.estimators._parts import (
     Before,
     Part,
     Piece,
+    columns_of,
     results,
     share_of,
     support_of,
     untouched,
 )
-from maxmargin.grams import Gram, as_rows, default_cache_size, evaluate, expand
+from maxmargin.grams import Gram, as_rows, default_cache_size, evaluate, expand, kept_memory
 from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
 from maxmargin.ledger import Ledger, ledger
 from maxmargin.problems import Problem
@@ -95,6 +97,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         "record_every": [None, Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
     }
+
+    @classmethod
+    @functools.cache  # asking for the signature takes longer than solving a small problem
+    def _get_param_names(cls) -> list[str]:
+        names: list[str] = super()._get_param_names()
+        return names
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -149,8 +157,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
         """Set the fitted attributes of a machine with one problem."""
-        support, columns = support_of(pieces)
-        self._store_support(X, support, columns.T)
+        support = support_of(pieces)
+        self._store_support(X, support, columns_of(pieces, support).T)
         self.n_support_ = np.array([len(support)], dtype=np.int32)
         self.n_iter_ = pieces[0].n_iter
 
@@ -202,7 +210,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         parts = self._parts(X, y, self._weights(sample_weight, X))
         reused = before if before is not None and before.applies(self, X) else None
         self.n_reused_ = 0 if reused is None else len(reused.support)
-        pieces, interrupted = self._solve(parts, reused, X, y)
+        with kept_memory():
+            pieces, interrupted = self._solve(parts, reused, X, y)
         self._store(X, y, pieces)
         self._store_proof(pieces)
         return interrupted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,17 @@ from maxmargin.tables import Table
 if TYPE_CHECKING:
     from maxmargin.estimators._base import SupportVectorMachine
 
-__all__ = ["Before", "Part", "Piece", "results", "share_of", "support_of", "untouched"]
+__all__ = [
+    "Before",
+    "Part",
+    "Piece",
+    "columns_of",
+    "placed",
+    "results",
+    "share_of",
+    "support_of",
+    "untouched",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -121,18 +131,29 @@ def share_of(until: float | None, parts: int) -> float | None:
     return None if until is None else now + max(until - now, 0.0) / parts
 
 
-def support_of(pieces: Sequence[Piece]) -> tuple[Ints, Floats]:
-    """Rows with a coefficient in any piece, and their coefficients, (n_SV, n_outputs)."""
-    used = [piece.rows[piece.coef.any(axis=1)] for piece in pieces]
-    support = np.unique(np.concatenate(used))
-    columns = []
+def support_of(pieces: Sequence[Piece]) -> Ints:
+    """Rows with a coefficient in any piece, ascending."""
+    return np.unique(np.concatenate([piece.rows[piece.coef.any(axis=1)] for piece in pieces]))
+
+
+def placed(pieces: Sequence[Piece], support: Ints) -> Iterator[tuple[Ints, Floats]]:
+    """For each piece, where in ``support`` its coefficients belong, and these."""
+    rows = max(int(piece.rows.max(initial=-1)) for piece in pieces) + 1
+    place = np.full(rows, -1, dtype=np.int64)
+    place[support] = np.arange(len(support))
     for piece in pieces:
-        at = np.searchsorted(support, piece.rows)
-        held = (at < len(support)) & (np.append(support, -1)[at] == piece.rows)
+        at = place[piece.rows]
+        yield at[at >= 0], piece.coef[at >= 0]
+
+
+def columns_of(pieces: Sequence[Piece], support: Ints) -> Floats:
+    """Coefficients of the rows in ``support``, (n_SV, n_outputs)."""
+    columns = []
+    for piece, (at, values) in zip(pieces, placed(pieces, support), strict=True):
         column = np.zeros((len(support), piece.coef.shape[1]))
-        column[at[held]] = piece.coef[held]
+        column[at] = values
         columns.append(column)
-    return support, np.hstack(columns)
+    return np.hstack(columns)
 
 
 def untouched(part: Part) -> Piece:

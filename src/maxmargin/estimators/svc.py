@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin import problems
 from maxmargin.estimators._base import FINE, SupportVectorMachine
 from maxmargin.estimators._docs import documented
-from maxmargin.estimators._parts import Part, Piece, support_of
+from maxmargin.estimators._parts import Part, Piece, columns_of, placed, support_of
 from maxmargin.grams import Gram
 from maxmargin.problems import (
     ROUNDING,
@@ -67,7 +67,7 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
                 f"probability=True is not available yet; wrap the {type(self).__name__} in "
                 "sklearn.calibration.CalibratedClassifierCV instead."
             )
-        labels = column_or_1d(y, warn=True)
+        labels = y if self._mode() != "function" else column_or_1d(y, warn=True)
         check_classification_targets(labels)
         self._classes(labels, weight)
         if self.multi_class != "ovo" and self.decision_function_shape == "ovo":
@@ -160,13 +160,14 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         return Part(kept[rows], make, f"{self.classes_[i]} / {self.classes_[j]}")
 
     def _store(self, X: Any, y: Any, pieces: list[Piece]) -> None:
-        support, columns = support_of(pieces)
+        support = support_of(pieces)
         codes = np.searchsorted(self.classes_, np.ravel(y)[support])
         order = np.argsort(codes, kind="stable")  # scikit-learn's: by class
-        support, columns, codes = support[order], columns[order], codes[order]
+        support, codes = support[order], codes[order]
         self.n_support_ = np.bincount(codes, minlength=len(self.classes_)).astype(np.int32)
         pairs = len(pieces) > 1 and self.multi_class == "ovo"
-        self._store_support(X, support, self._layout(columns) if pairs else columns.T)
+        coef = self._layout(pieces, support, codes) if pairs else columns_of(pieces, support).T
+        self._store_support(X, support, coef)
         self.intercept_ = np.array([piece.found["b"] for piece in pieces])
         self._scheme = self.multi_class
         counts = np.array([piece.n_iter for piece in pieces])
@@ -179,11 +180,12 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         count = len(self.classes_)
         return [(j - 1, own[i], i, own[j]) for i, j in itertools.combinations(range(count), 2)]
 
-    def _layout(self, columns: Floats) -> Floats:
+    def _layout(self, pieces: list[Piece], support: Ints, codes: Ints) -> Floats:
         """Coefficients per pair as LIBSVM lays them out: (n_classes - 1, n_SV)."""
-        coef = np.zeros((len(self.classes_) - 1, len(columns)))
-        for column, (a, first, b, second) in zip(columns.T, self._slots(), strict=True):
-            coef[a, first], coef[b, second] = column[first], column[second]
+        coef = np.zeros((len(self.classes_) - 1, len(support)))
+        pairs = itertools.combinations(range(len(self.classes_)), 2)
+        for (i, j), (at, values) in zip(pairs, placed(pieces, support), strict=True):
+            coef[np.where(codes[at] == i, j - 1, i), at] = values[:, 0]
         return coef
 
     def _columns(self) -> Floats:
