@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <memory>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -17,6 +18,7 @@
 #endif
 
 #include "blas.hpp"
+#include "family.hpp"
 #include "multipliers.hpp"
 #include "predict.hpp"
 #include "simd.hpp"
@@ -32,6 +34,8 @@ using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::d
 using Coefficients = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
 using Matrix = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
+template <class P>
+using Square = nb::ndarray<nb::numpy, P, nb::ndim<2>>;
 
 template <class T>
 using Table = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
@@ -151,18 +155,20 @@ struct BasisHandle {
                            static_cast<std::size_t>(basis.size()));
     }
 
-    Matrix symmetric_matrix(const RowsHandle& z, int threads) const {
+    // Of the type of its products.
+    Square<P> symmetric_matrix(const RowsHandle& z, int threads) const {
         check(z, 0, basis.size());
         if (mm::height(z.rows) != basis.size())
             throw std::invalid_argument("the rows must be those of the basis");
-        std::vector<double> out(static_cast<std::size_t>(basis.size() * basis.size()));
+        const auto n = static_cast<std::size_t>(basis.size());
+        auto out = std::make_unique_for_overwrite<P[]>(n * n);
         {
             nb::gil_scoped_release release;
             mm::Pool pool(threads);
-            mm::symmetric_matrix(basis, z.rows, out.data(), pool);
+            mm::symmetric_matrix(basis, z.rows, out.get(), pool);
         }
-        return matrix_from(std::move(out), static_cast<std::size_t>(basis.size()),
-                           static_cast<std::size_t>(basis.size()));
+        nb::capsule owner(out.get(), [](void* p) noexcept { delete[] static_cast<P*>(p); });
+        return Square<P>(out.release(), {n, n}, owner);
     }
 
     Matrix combine(const RowsHandle& z, std::int64_t first, std::int64_t count,
@@ -214,6 +220,7 @@ nb::class_<BasisHandle<P>> bind_basis(nb::module_& m, const char* name) {
                     mm::Basis<P>(rows.rows, chosen_from(rows, chosen), program_from(code))};
             },
             "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
+        .def("symmetric_matrix", &BasisHandle<P>::symmetric_matrix, "z"_a, "threads"_a)
         .def("combine", &BasisHandle<P>::combine, "z"_a, "first"_a, "count"_a, "coef"_a,
              "threads"_a, "single"_a = false);
 }
@@ -264,6 +271,42 @@ std::pair<Vector, Vector> best_multipliers(const Doubles& c, const Doubles& D, c
     return {vector_from(std::move(low)), vector_from(std::move(high))};
 }
 
+std::vector<double> flat(const Coefficients& a) {
+    return {a.data(), a.data() + a.shape(0) * a.shape(1)};
+}
+
+Matrix by_member(const mm::Family& family, const std::vector<double>& values) {
+    const auto count = static_cast<std::size_t>(family.count());
+    return matrix_from(values, count, values.size() / count);
+}
+
+// C++ reads memory by these.
+void check_family(const RowsHandle& square, const Doubles& s, const Coefficients& l,
+                  const Coefficients& u, const Coefficients& D, const Indices& row,
+                  const Indices& group, const Coefficients& m, const Doubles& diagonal,
+                  const Coefficients& beta, const Coefficients& kbeta, std::int64_t length) {
+    const auto n = diagonal.shape(0), count = l.shape(0), variables = s.shape(0);
+    const bool dense = std::visit(
+        [&](const auto& K) {
+            if constexpr (requires { K.row_stride; })
+                return K.n == K.d && static_cast<std::size_t>(K.n) == n && K.column_stride == 1;
+            return false;
+        },
+        square.rows);
+    bool fine = dense && length > 0 && count > 0 && row.shape(0) == variables &&
+                group.shape(0) == variables && beta.shape(1) == variables && kbeta.shape(1) == n &&
+                m.shape(0) == count;
+    const auto chains = length > 0 ? (count + length - 1) / length : 0;
+    fine = fine && beta.shape(0) == chains && kbeta.shape(0) == chains;
+    for (const auto* a : {&l, &u, &D})
+        fine = fine && a->shape(0) == count && a->shape(1) == variables;
+    const auto groups = static_cast<std::int64_t>(m.shape(1));
+    for (std::size_t k = 0; fine && k < variables; ++k)
+        fine = row(k) >= 0 && row(k) < static_cast<std::int64_t>(n) && group(k) >= -1 &&
+               group(k) < groups;
+    if (!fine) throw std::invalid_argument("a square of K, and members that fit it");
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -305,7 +348,6 @@ NB_MODULE(_core, m) {
 
     bind_basis<double>(m, "Basis")
         .def("matrix", &BasisHandle<double>::matrix, "z"_a, "first"_a, "count"_a, "threads"_a)
-        .def("symmetric_matrix", &BasisHandle<double>::symmetric_matrix, "z"_a, "threads"_a)
         .def("symmetric_combine", &BasisHandle<double>::symmetric_combine, "z"_a, "chosen"_a,
              "coef"_a, "threads"_a);
     bind_basis<float>(m, "SingleBasis");
@@ -414,4 +456,46 @@ NB_MODULE(_core, m) {
             out["seconds_update"] = c.seconds_update;
             return out;
         });
+
+    nb::class_<mm::Family>(m, "Family")
+        .def(
+            "__init__",
+            [](mm::Family* self, const RowsHandle& square, const Doubles& s, const Coefficients& l,
+               const Coefficients& u, const Coefficients& D, const Indices& row,
+               const Indices& group, const Coefficients& m, const Doubles& diagonal,
+               const Coefficients& beta, const Coefficients& kbeta, std::int64_t length, double tol,
+               std::int64_t working_set) {
+                check_family(square, s, l, u, D, row, group, m, diagonal, beta, kbeta, length);
+                mm::Family::Members members{copy(s),
+                                            copy(row),
+                                            copy(group),
+                                            copy(diagonal),
+                                            flat(l),
+                                            flat(u),
+                                            flat(D),
+                                            flat(m),
+                                            static_cast<std::int64_t>(l.shape(0)),
+                                            static_cast<std::int64_t>(m.shape(1))};
+                nb::gil_scoped_release release;
+                new (self)
+                    mm::Family(square.rows, std::move(members), length, {beta.data(), beta.size()},
+                               {kbeta.data(), kbeta.size()}, tol, working_set);
+            },
+            "square"_a, "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a, "diagonal"_a,
+            "beta"_a, "kbeta"_a, nb::kw_only(), "length"_a, "tol"_a, "working_set"_a,
+            nb::keep_alive<1, 2>())
+        .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
+             nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro(
+            "beta", [](const mm::Family& f) { return by_member(f, f.beta()); }, nb::rv_policy::move)
+        .def_prop_ro(
+            "kbeta", [](const mm::Family& f) { return by_member(f, f.kbeta()); },
+            nb::rv_policy::move)
+        .def_prop_ro(
+            "multipliers", [](const mm::Family& f) { return by_member(f, f.multipliers()); },
+            nb::rv_policy::move)
+        .def_prop_ro(
+            "violations", [](const mm::Family& f) { return vector_from(f.violations()); },
+            nb::rv_policy::move)
+        .def_prop_ro("iterations", &mm::Family::iterations);
 }

@@ -66,9 +66,10 @@ void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first
                       });
 }
 
-void symmetric_matrix(const Basis<double>& basis, const Rows& z, double* out, Pool& pool) {
+template <class P>
+void symmetric_matrix(const Basis<P>& basis, const Rows& z, P* out, Pool& pool) {
     const auto n = basis.size();
-    const auto use = [&](auto top, auto height, auto left, auto width, const double* values) {
+    const auto use = [&](auto top, auto height, auto left, auto width, const P* values) {
         for (std::int64_t r = 0; r < height; ++r) {
             const auto from = std::max(left, top + r);
             if (from < left + width)
@@ -79,8 +80,10 @@ void symmetric_matrix(const Basis<double>& basis, const Rows& z, double* out, Po
             for (std::int64_t r = 0; r < std::min(height, j - top); ++r)
                 out[j * n + top + r] = values[r * width + j - left];
     };
-    for_tiles<double>(basis, z, 0, n, pool, use, true);
+    for_tiles<P>(basis, z, 0, n, pool, use, true);
 }
+template void symmetric_matrix(const Basis<float>&, const Rows&, float*, Pool&);
+template void symmetric_matrix(const Basis<double>&, const Rows&, double*, Pool&);
 
 namespace {
 
@@ -120,9 +123,23 @@ void add_product(std::int64_t height, std::int64_t width, std::int64_t q, const 
 template <class T, class P>
 void combine(const Basis<P>& basis, const Rows& z, std::int64_t first, std::int64_t count,
              const double* coef, std::int64_t q, double* out, Pool& pool) {
+    constexpr std::int64_t few = 16;
+    const auto n = basis.size();
+    std::vector<double> columns;  // of coef, where a product at a time is the fastest way
+    if (sizeof(T) == 4 && q > 1 && q <= few)
+        for (std::int64_t c = 0; c < q; ++c)
+            for (std::int64_t j = 0; j < n; ++j) columns.push_back(coef[j * q + c]);
     for_tiles<T>(basis, z, first, count, pool,
                  [&](auto top, auto height, auto left, auto width, const T* values) {
-                     add_product(height, width, q, values, coef + left * q, out + top * q);
+                     if (columns.empty())
+                         return add_product(height, width, q, values, coef + left * q,
+                                            out + top * q);
+                     simd([&]() MM_LAMBDA {
+                         for (std::int64_t r = 0; r < height; ++r)
+                             for (std::int64_t c = 0; c < q; ++c)
+                                 out[(top + r) * q + c] +=
+                                     dot(values + r * width, columns.data() + c * n + left, width);
+                     });
                  });
 }
 template void combine<float>(const Basis<float>&, const Rows&, std::int64_t, std::int64_t,

@@ -21,7 +21,7 @@ constexpr std::int64_t late = 8;  // so many working sets are few rows: found by
 
 Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
          double tolerance, bool shrinking, bool single_rows, std::int64_t cache_bytes,
-         std::int64_t working_set)
+         std::int64_t working_set, bool fixed_too)
     : tol(tolerance),
       problem_(std::move(problem)),
       beta_(std::move(beta)),
@@ -37,7 +37,7 @@ Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<c
     const auto& p = problem_;
     all_F_.resize(p.diagonal.size() * static_cast<std::size_t>(p.blocks), 0.0);
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(p.s.size()); ++k)
-        if (p.l[k] < p.u[k]) order_.push_back(k);
+        if (p.l[k] < p.u[k] || fixed_too) order_.push_back(k);
     std::ranges::sort(order_, [&](auto a, auto b) {
         return std::tuple(p.group[a], p.row[a], block_of(a), a) <
                std::tuple(p.group[b], p.row[b], block_of(b), b);

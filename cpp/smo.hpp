@@ -44,10 +44,11 @@ enum class Outcome {
 class Smo {
  public:
     // `kbeta` is K beta per row of the Gram, and within it per block; without it (one block only)
-    // the first steps sum it up from rows of the cache.
+    // the first steps sum it up from rows of the cache. K beta is kept up to date for rows that a
+    // variable can move, or with `fixed_too` for all.
     Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
         double tol, bool shrinking, bool single_rows, std::int64_t cache_bytes,
-        std::int64_t working_set = 0);
+        std::int64_t working_set = 0, bool fixed_too = false);
 
     // At most `iterations` steps and about `seconds`.
     Outcome step(std::int64_t iterations, double seconds, int threads);

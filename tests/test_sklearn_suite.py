@@ -15,7 +15,6 @@ import sklearn.svm
 SUITE = Path(sklearn.svm.__file__).parent / "tests"
 FILES = ("test_svm.py", "test_sparse.py", "test_bounds.py")
 
-PROBABILITY = "open until issue 5 of 9: needs probability=True"
 DEPRECATION = "demands scikit-learn's deprecation of `probability`"
 
 # A test, or all parametrisations of one, that may fail and must: its reason. Keep it short.
@@ -25,11 +24,6 @@ KNOWN_FAILURES = {
     "test_svm.py::test_svc_raises_error_internal_representation": "writes the private `_n_support`",
     "test_svm.py::test_probability_raises_futurewarning": DEPRECATION,
     "test_svm.py::test_svc_nusvc_probA_probB_deprecated": DEPRECATION,
-    "test_svm.py::test_probability": PROBABILITY,
-    "test_svm.py::test_hasattr_predict_proba": PROBABILITY,
-    "test_sparse.py::test_svc": PROBABILITY,
-    "test_sparse.py::test_unsorted_indices": PROBABILITY,
-    "test_sparse.py::test_sparse_svc_clone_with_callable_kernel": PROBABILITY,
     "test_svm.py::test_svr_errors": "trains on a 1x1 kernel matrix of 2 rows: we refuse it at fit",
     "test_svm.py::test_libsvm_convergence_warnings": "solved in 1 step: no warning at max_iter=2",
 }

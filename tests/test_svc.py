@@ -61,7 +61,7 @@ def test_signature_is_sklearns_and_more():
     assert set(theirs) <= set(ours)
     differing = {name for name in theirs if theirs[name] != ours[name]}
     assert differing == {"cache_size", "probability"}
-    more = {"gap_tol", "max_time", "n_threads", "record_every", "warm_start", "multi_class"}
+    more = {"gap_tol", "max_time", "n_threads", "record_every", "warm_start", "multi_class", "loss"}
     assert set(ours) - set(theirs) == more
     X, y = load_iris(return_X_y=True)
     assert SVC(**theirs).fit(X, y).certificate_.status == "optimal"
@@ -326,7 +326,7 @@ BAD = [
     ({"n_threads": 0}, *GOOD, None, "n_threads"),
     ({"kernel": "rbb"}, *GOOD, None, "kernel"),
     ({"gamma": -1.0}, *GOOD, None, "gamma"),
-    ({"probability": True}, *GOOD, None, "CalibratedClassifierCV"),
+    ({"probability": True, "multi_class": "crammer_singer"}, *GOOD, None, "CalibratedClassifierCV"),
     ({}, [[np.nan, 0.0], [1.0, 2.0]], [0, 1], None, "NaN"),
     ({}, [[np.inf, 0.0], [1.0, 2.0]], [0, 1], None, "infinity"),
     ({}, np.empty((0, 2)), [], None, "0 sample"),

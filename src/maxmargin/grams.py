@@ -491,6 +491,17 @@ class Gram:
         with one_blas_thread():
             return basis.matrix(chosen, 0, len(rows), thread_count(self.n_threads))
 
+    def square(self, rows: Indices) -> NDArray[Any]:
+        """Return ``K[rows][:, rows]``, in float32 where that is how its products are made."""
+        whole = len(rows) == self.n
+        if self.matrix is not None:
+            return np.ascontiguousarray(self.matrix if whole else _square(self.matrix, rows))
+        chosen = self.core_rows if whole else as_rows(self.X[rows])
+        kind = _core.SingleBasis if self.single_products else _core.Basis
+        with one_blas_thread():
+            basis = kind(chosen, None, self.program)
+            return basis.symmetric_matrix(chosen, thread_count(self.n_threads))
+
     def rows(self, indices: ArrayLike) -> Vector:
         """Return whole rows of the matrix in float64, shape (len(indices), n)."""
         return self.tile(indices, np.arange(self.n))

@@ -9,7 +9,7 @@ A formulation is only data for it: the functions below are DESIGN's table, one r
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -174,6 +174,28 @@ class Problem:
             return np.zeros_like(room)
         hidden: Floats = np.clip(missing - (np.cumsum(room) - room), 0.0, room)
         return hidden
+
+    def without(self, rows: Ints) -> Problem:
+        """Return the same problem with these samples of no weight: one fold of several."""
+        out = np.zeros(self.gram.n, dtype=bool)
+        out[rows] = True
+        gone = out[self.row]
+        C, lower, upper = (
+            np.where(out, 0.0, self.C),
+            np.where(gone, 0.0, self.l),
+            np.where(gone, 0.0, self.u),
+        )
+        m = self.m
+        if m.any():  # shares of the whole weight, as far as the bounds allow
+            share = float(C.sum() / self.C.sum())
+            if self.name == "svdd" and self.nu is not None:
+                C, lower, upper = C / share, lower / share, upper / share
+            else:
+                order, starts = self._members
+                least, most = (np.add.reduceat(ends[order], starts) for ends in (lower, upper))
+                m = np.clip(m * share, least, most)
+                m = np.copysign(np.abs(m).min(), m) if self.name == "nu_svc" else m
+        return replace(self, l=lower, u=upper, C=C, m=m)
 
     def rescaled(self, beta: Floats) -> Floats:
         """Multiply each group so that its sum is m, where that is not 0; the box may be left."""

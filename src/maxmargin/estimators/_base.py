@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -39,9 +40,11 @@ from maxmargin.certificate import (
 from maxmargin.estimators._callbacks import CallbackSupportMixin, fit_task, with_callbacks
 from maxmargin.estimators._parts import (
     Before,
+    HeldOut,
     Part,
     Piece,
     columns_of,
+    passed,
     results,
     share_of,
     support_of,
@@ -142,6 +145,12 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         s = solution
         coef = coef.reshape(len(part.rows), -1)
         return Piece(part.rows, coef, found, s.certificate, s.history, s.n_iter)
+
+    def _held_out(
+        self, part: Part, solution: Solution, solver: SMO, stop: Callable[[], bool]
+    ) -> HeldOut | None:
+        """What probabilities are learned from, for a machine that has them."""
+        return None
 
     def _variables(self, problem: Problem, coef: Floats) -> Floats:
         """The β of coefficients in the model's units."""
@@ -315,6 +324,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                     interrupted = solution.status is Status.INTERRUPTED
                     if interrupted or stopped:
                         break
+                    held = self._held_out(part, solution, solver, partial(passed, until))
+                    pieces[-1] = replace(pieces[-1], held_out=held)
             except KeyboardInterrupt:  # between two problems
                 if not pieces:
                     raise
@@ -332,30 +343,33 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         size = default_cache_size() if whole.cache_size is None else whole.cache_size
         solver = replace(whole, n_threads=1, cache_size=size / threads)
 
-        def run(k: int) -> Solution | None:
+        def run(k: int) -> tuple[Solution, HeldOut | None] | None:
             if halt.is_set():
                 return None
             problem = parts[k].make()
             problem.gram.n_threads = 1
             start = None if before is None else before.start(self, parts[k], problem, k)
             end = share_of(until, -(-(len(parts) - k) // threads))
-            stop = lambda _: halt.is_set()  # noqa: E731
-            return self._solve_one(parts[k], problem, solver, start, end, stop)
+            stop = lambda *_: halt.is_set() or passed(until)  # noqa: E731
+            solution = self._solve_one(parts[k], problem, solver, start, end, stop)
+            return solution, self._held_out(parts[k], solution, solver, stop)
 
-        solutions: list[Solution | None] = []
+        found: list[tuple[Solution, HeldOut | None] | None] = []
         with ThreadPoolExecutor(threads) as pool, one_blas_thread():
             try:
-                solutions = results(pool, run, len(parts), halt)
+                found = results(pool, run, len(parts), halt)
             finally:
                 halt.set()
-        if not any(solutions):
+        solved = [one[0] for one in found if one is not None]
+        if not solved:
             raise KeyboardInterrupt  # before the first step
-        self.kernel_ = next(s for s in solutions if s is not None).problem.gram.kernel
+        self.kernel_ = solved[0].problem.gram.kernel
         pieces = [
-            untouched(part) if solution is None else self._piece(part, solution)
-            for part, solution in zip(parts, solutions, strict=True)
+            untouched(part) if one is None else replace(self._piece(part, one[0]), held_out=one[1])
+            for part, one in zip(parts, found, strict=True)
         ]
-        return pieces, any(s is None or s.status is Status.INTERRUPTED for s in solutions)
+        ended = any(s.status is Status.INTERRUPTED for s in solved)
+        return pieces, ended or len(solved) < len(parts)
 
     def _solve_one(
         self,

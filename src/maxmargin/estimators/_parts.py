@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from maxmargin.certificate import Certificate, Status, uncertified
 from maxmargin.problems import Problem
-from maxmargin.solvers import Solution
 from maxmargin.solvers.solve import HISTORY
 from maxmargin.tables import Table
 
@@ -25,9 +24,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Before",
+    "HeldOut",
     "Part",
     "Piece",
     "columns_of",
+    "passed",
     "placed",
     "results",
     "share_of",
@@ -46,6 +47,16 @@ class Part:
     rows: Ints  # of X, in the order of the problem's Gram
     make: Callable[[], Problem]
     name: str = ""
+    weight: Floats | None = None  # of the samples, without that of their class
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Decision values of a part's samples by machines that have not seen them."""
+
+    scores: Floats
+    signs: Floats
+    weight: Floats
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,7 @@ class Piece:
     certificate: Certificate
     history: Table
     n_iter: int
+    held_out: HeldOut | None = None
 
 
 @dataclass(frozen=True)
@@ -112,10 +124,10 @@ class Before:
 
 
 def results(
-    pool: Executor, run: Callable[[int], Solution | None], count: int, halt: threading.Event
+    pool: Executor, run: Callable[[int], Any], count: int, halt: threading.Event
 ) -> list[Any]:
     """Run all; on Ctrl-C what is under way ends within a chunk, and the rest at once."""
-    futures: list[Future[Solution | None]] = []
+    futures: list[Future[Any]] = []
     while True:
         try:
             while len(futures) < count:
@@ -129,6 +141,11 @@ def share_of(until: float | None, parts: int) -> float | None:
     """When the next of so many parts must end, for all of them to have their turn."""
     now = time.perf_counter()
     return None if until is None else now + max(until - now, 0.0) / parts
+
+
+def passed(until: float | None) -> bool:
+    """Whether that time is over."""
+    return until is not None and time.perf_counter() > until
 
 
 def support_of(pieces: Sequence[Piece]) -> Ints:

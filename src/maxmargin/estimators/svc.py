@@ -21,6 +21,7 @@ from maxmargin import problems
 from maxmargin.estimators._base import FINE, SupportVectorMachine
 from maxmargin.estimators._docs import documented
 from maxmargin.estimators._parts import Part, Piece, columns_of, placed, support_of
+from maxmargin.estimators._probability import Probabilities
 from maxmargin.grams import Gram
 from maxmargin.problems import (
     ROUNDING,
@@ -30,6 +31,7 @@ from maxmargin.problems import (
     nu_svc,
     round_down,
     soft_margin,
+    squared_hinge,
 )
 from maxmargin.solvers import Solution
 
@@ -39,7 +41,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
+class _SupportVectorClassifier(Probabilities, ClassifierMixin, SupportVectorMachine):
     """Classes to pairs, pairs to problems, decision values to votes."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -62,9 +64,9 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
     # ---- fitting ------------------------------------------------------------------------------
 
     def _parts(self, X: Any, y: Any, weight: Floats | None) -> list[Part]:
-        if self.probability is True:
+        if self.probability is True and self.multi_class == "crammer_singer":
             raise ValueError(
-                f"probability=True is not available yet; wrap the {type(self).__name__} in "
+                "multi_class='crammer_singer' has no probabilities of its own; wrap the SVC in "
                 "sklearn.calibration.CalibratedClassifierCV instead."
             )
         labels = y if self._mode() != "function" else column_or_1d(y, warn=True)
@@ -81,7 +83,10 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         codes = codes[kept]
         self._check_classes(codes, both)
         gram = self._gram(X, weight if weight is None else weight[kept])
-        return self._cut(gram, kept, codes, both)
+        parts = self._cut(gram, kept, codes, both)
+        if weight is None or self.probability is not True:
+            return parts
+        return [replace(part, weight=weight[part.rows]) for part in parts]
 
     def _classes(self, labels: NDArray[Any], weight: Floats | None) -> None:
         """Find the classes and their weights; rows without weight do not count."""
@@ -170,6 +175,7 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         self._store_support(X, support, coef)
         self.intercept_ = np.array([piece.found["b"] for piece in pieces])
         self._scheme = self.multi_class
+        self._store_sigmoids(pieces)
         counts = np.array([piece.n_iter for piece in pieces])
         self.n_iter_ = counts.astype(np.int32 if counts.max() < 2**31 else np.int64)
 
@@ -240,8 +246,12 @@ class _SupportVectorClassifier(ClassifierMixin, SupportVectorMachine):
         Returns
         -------
         ndarray of shape (n_samples,)
+            With ``probability=True`` the class that ``predict_proba`` says is the likeliest, which
+            need not be the one of the decision function.
         """
         check_is_fitted(self)
+        if self.probability is True and "probA_" in vars(self):
+            return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
         if len(self.classes_) == 2:
@@ -284,6 +294,8 @@ class SVC(_SupportVectorClassifier):
         For more than two classes: a machine for each pair, which vote (scikit-learn's way); a
         machine for each class against the rest; or the single machine of Crammer & Singer (2001),
         without bias. The last two have ``dual_coef_`` of shape (n_classes, n_SV).
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        What slack costs: :math:`C \xi`, or :math:`C \xi^2`, which no bound limits.
 
     Attributes
     ----------
@@ -315,6 +327,7 @@ class SVC(_SupportVectorClassifier):
         **_SupportVectorClassifier._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="right")],
         "multi_class": [StrOptions({"ovo", "ovr", "crammer_singer"})],
+        "loss": [StrOptions({"hinge", "squared_hinge"})],
     }
 
     def __init__(
@@ -341,6 +354,7 @@ class SVC(_SupportVectorClassifier):
         record_every: int | None = None,
         warm_start: bool = False,
         multi_class: str = "ovo",
+        loss: str = "hinge",
     ) -> None:
         self.C = C
         self.kernel = kernel
@@ -363,11 +377,13 @@ class SVC(_SupportVectorClassifier):
         self.record_every = record_every
         self.warm_start = warm_start
         self.multi_class = multi_class
+        self.loss = loss
 
     def _problem(self, gram: Gram, signs: Floats, weight: Floats | None) -> Problem:
         if np.isinf(self.C):
             return hard_margin(gram, signs)
-        return soft_margin(gram, signs, C=self.C, sample_weight=weight)
+        kind = squared_hinge if self.loss == "squared_hinge" else soft_margin
+        return kind(gram, signs, C=self.C, sample_weight=weight)
 
     def _cut(self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None) -> list[Part]:
         if self.multi_class != "crammer_singer":
@@ -378,6 +394,8 @@ class SVC(_SupportVectorClassifier):
     def _check_classes(self, codes: Ints, weight: Floats | None) -> None:
         if self.multi_class == "crammer_singer" and np.isinf(self.C):
             raise ValueError("multi_class='crammer_singer' needs a finite C; got C=inf.")
+        if self.multi_class == "crammer_singer" and self.loss != "hinge":
+            raise ValueError("multi_class='crammer_singer' has loss='hinge' only.")
 
     def _piece(self, part: Part, solution: Solution) -> Piece:
         coef = solution.problem.by_row(solution.beta)

@@ -1,0 +1,259 @@
+"""Solve a problem again without some of its samples, over one Gram, from one solution.
+
+A fold is the same problem with some bounds closed. Its solution differs from that of all samples in
+few places, and mostly lies on the same support vectors: the square of K over these, and over the
+samples near the margin, serves all folds, and starts each near its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin import _core
+from maxmargin.grams import as_rows, expand
+from maxmargin.problems import Problem
+from maxmargin.screening import products
+from maxmargin.solvers import SMO, Solution, solve
+from maxmargin.threads import thread_count
+
+__all__ = ["out_of_fold", "stratified"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_SECONDS = 0.1  # between two looks at `stop`
+_SMALL = 2048  # rows: the whole square costs less than choosing among them
+_NEAR = 0.3  # of the margin: samples this far beyond it may become support vectors
+_ROUNDS = 8
+_TINY, _CLOSER = 256, 1e-7  # where the same digits, whatever the path was, cost little
+_WORKING_SETS = 256, 512  # slots of a round: up to 4096 rows, and beyond
+
+
+def stratified(labels: NDArray[np.generic], most: int = 5) -> Ints:
+    """Deal the samples of each label out to folds, in turn.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_samples,)
+    most : int, default=5
+        Folds; fewer if a label has fewer samples, and two at least.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The fold of each sample.
+
+    Examples
+    --------
+    >>> stratified(np.array([1, 1, 1, 1, -1, -1, -1]))
+    array([0, 1, 2, 0, 0, 1, 2])
+    """
+    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    folds = max(2, min(most, int(counts.min())))
+    order = np.argsort(codes, kind="stable")
+    rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
+    fold = np.empty(len(codes), dtype=np.int64)
+    fold[order] = rank % folds
+    return fold
+
+
+def out_of_fold(
+    solution: Solution,
+    fold: Ints,
+    *,
+    tol: float,
+    solver: SMO | None = None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Floats | None:
+    """Compute the decision value of every sample by a machine that has not seen its fold.
+
+    Parameters
+    ----------
+    solution : Solution
+        Of all samples, one block.
+    fold : ndarray of shape (n_samples,)
+    tol : float
+        KKT violation at which to stop.
+    solver : SMO, optional
+        Its threads and its cache, in which the square of K must fit; else every fold is solved
+        by itself, from the same start.
+    stop : callable
+        Asked every tenth of a second whether to give up.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) or None
+        None if ``stop`` said so.
+
+    Examples
+    --------
+    >>> from maxmargin import kernels, problems
+    >>> gram = kernels.Linear().gram([[0.0], [1.0], [3.0], [4.0]])
+    >>> all_of_them = solve(problems.soft_margin(gram, [-1, -1, 1, 1], C=10.0))
+    >>> out_of_fold(all_of_them, np.array([0, 1, 0, 1]), tol=1e-6).round(3)
+    array([-1.667, -0.333,  0.333,  1.667])
+    """
+    solver = SMO() if solver is None else solver
+    if stop():
+        return None
+    problem = solution.problem
+    held = [np.flatnonzero(fold == f) for f in range(int(fold.max()) + 1)]
+    members = [problem.without(rows) for rows in held]
+    work = _Folds(solution, members, tol, solver)
+    if not work.fits():
+        return _one_by_one(solution, members, held, tol, solver, stop)
+    for _ in range(_ROUNDS):
+        if not work.run(stop):
+            return None
+        if not work.grow():
+            break
+    scores = np.empty(problem.gram.n)
+    for f, (member, rows) in enumerate(zip(members, held, strict=True)):
+        if work.solved(f):
+            sums, beta, lam = work.kbeta[f, rows], work.beta[f], work.lam[f]
+        else:  # too hard for pair steps alone
+            better = solve(
+                member, solver, tol=tol, beta=work.beta[f], callback=lambda _: stop() or None
+            )
+            if stop():
+                return None
+            sums, beta, lam = _sums(better, rows), better.beta, better.certificate.lam
+        scores[rows] = _decision(member, sums, beta, lam)
+    return scores
+
+
+def _decision(problem: Problem, sums: Floats, beta: Floats, lam: Floats) -> Floats:
+    """Decision values from Kβ: a ν-classifier is divided by its margin."""
+    found = problem.parameters(lam, beta)
+    eta = found.get("eta", 1.0)
+    return (sums + found.get("b", -found.get("rho", 0.0))) / (eta if eta > 0 else 1.0)
+
+
+def _sums(solution: Solution, rows: Ints) -> Floats:
+    problem = solution.problem
+    coef = problem.by_row(solution.beta)
+    support = np.flatnonzero(coef)
+    return problem.gram.product(rows, support, coef[support])
+
+
+def _one_by_one(
+    solution: Solution,
+    members: Sequence[Problem],
+    held: Sequence[Ints],
+    tol: float,
+    solver: SMO,
+    stop: Callable[[], bool],
+) -> Floats | None:
+    scores = np.empty(solution.problem.gram.n)
+    for member, rows in zip(members, held, strict=True):
+        start = member.rescaled(np.clip(solution.beta, member.l, member.u))
+        found = solve(member, solver, tol=tol, beta=start, callback=lambda _: stop() or None)
+        if stop():
+            return None
+        scores[rows] = _decision(member, _sums(found, rows), found.beta, found.certificate.lam)
+    return scores
+
+
+@dataclass
+class _Place:
+    """Some rows of a problem, and the variables on them."""
+
+    rows: Ints
+    variables: Ints
+
+    @classmethod
+    def of(cls, problem: Problem, rows: Ints) -> _Place:
+        inside = np.zeros(problem.gram.n, dtype=bool)
+        inside[rows] = True
+        return cls(rows, np.flatnonzero(inside[problem.row]))
+
+
+class _Folds:
+    """The folds on a part of the rows; the others have β = 0, which `grow` checks."""
+
+    def __init__(
+        self, solution: Solution, members: Sequence[Problem], tol: float, solver: SMO
+    ) -> None:
+        self.problem, self.members = solution.problem, members
+        self.tol, self.solver = tol, solver
+        self.threads = thread_count(solver.n_threads)
+        kbeta, _ = products(self.problem, solution.beta, tol=tol)  # known to the certificate
+        self.beta = np.tile(solution.beta, (len(members), 1))
+        self.kbeta = np.tile(kbeta, (len(members), 1))
+        self.lam = np.zeros((len(members), self.problem.n_groups))
+        self.violations = np.full(len(members), np.inf)
+        n = self.problem.gram.n
+        whole = n <= _SMALL or self.problem.gram.matrix is not None
+        self.place = _Place.of(self.problem, np.arange(n) if whole else self._near(solution))
+
+    def _near(self, solution: Solution) -> Ints:
+        """The support vectors, and what lies near the bound at which β becomes one."""
+        p = self.problem
+        gradient = p.s - p.by_variable(self.kbeta[0]) - p.spread(solution.certificate.lam)
+        close = (p.u > 0) & (gradient > -_NEAR) | (p.l < 0) & (gradient < _NEAR)
+        return np.unique(p.row[close | (solution.beta != 0)])
+
+    def fits(self) -> bool:
+        """Whether the square is small, or within the cache."""
+        if self.problem.block is not None:
+            return False
+        size, limit = len(self.place.rows), self.solver.cache_size
+        return size <= _SMALL or 8 * size**2 <= (2000.0 if limit is None else limit) * 2**20
+
+    def run(self, stop: Callable[[], bool]) -> bool:
+        """Solve all folds on the rows chosen; False if told to stop."""
+        p, (rows, variables) = self.problem, (self.place.rows, self.place.variables)
+        at = np.zeros(p.gram.n, dtype=np.int64)
+        at[rows] = np.arange(len(rows))
+        lower, upper, D = (
+            np.stack([getattr(member, name)[variables] for member in self.members])
+            for name in ("l", "u", "D")
+        )
+        closer = _CLOSER if len(rows) <= _TINY else 0.9
+        family = _core.Family(
+            as_rows(p.gram.square(rows)), p.s[variables], lower, upper, D, at[p.row[variables]],
+            p.group[variables], np.stack([member.m for member in self.members]),
+            p.gram.diag[rows], self.beta[:, variables].copy("C"), self.kbeta[:, rows].copy("C"),
+            length=1, tol=closer * self.tol, working_set=_WORKING_SETS[len(rows) > 4096],
+        )  # fmt: skip
+        while not family.run(_SECONDS, self.threads):
+            if stop():
+                return False
+        self.beta[:] = 0.0
+        self.beta[:, variables] = family.beta
+        self.kbeta[:, rows] = family.kbeta
+        self.lam[:], self.violations[:] = family.multipliers, family.violations
+        return True
+
+    def solved(self, f: int) -> bool:
+        return bool(self.violations[f] <= self.tol)
+
+    def grow(self) -> bool:
+        """Compute Kβ elsewhere; take in the samples that should have been there, if any."""
+        p, inside = self.problem, np.zeros(self.problem.gram.n, dtype=bool)
+        inside[self.place.rows] = True
+        rest = np.flatnonzero(~inside)
+        if not len(rest):
+            return False
+        coef = np.stack([p.by_row(beta) for beta in self.beta], axis=1)
+        support = np.flatnonzero(coef.any(axis=1))
+        kind = _core.SingleBasis if p.gram.single_products else _core.Basis
+        basis = kind(p.gram.core_rows, support, p.gram.program)
+        values = expand(
+            basis, as_rows(p.gram.X[rest]), coef[support], n_threads=self.threads, single=True
+        )
+        self.kbeta[:, rest] = values.T
+        new = np.zeros(p.gram.n, dtype=bool)
+        outside = np.flatnonzero(~inside[p.row])
+        for q, kbeta, lam in zip(self.members, self.kbeta, self.lam, strict=True):
+            wish = (q.s - kbeta[q.row] - q.spread(lam))[outside]
+            wrong = (q.u[outside] > 0) & (wish > self.tol) | (q.l[outside] < 0) & (wish < -self.tol)
+            new[q.row[outside[wrong]]] = True
+        if not new.any():
+            return False
+        self.place = _Place.of(p, np.flatnonzero(inside | new))
+        return True
