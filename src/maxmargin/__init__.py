@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from maxmargin import estimators as estimators
     from maxmargin.estimators.models import certify
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
+    from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
     from maxmargin.estimators.svc import SVC, NuSVC
     from maxmargin.estimators.svr import SVR, NuSVR
     from maxmargin.versions import show_versions
@@ -35,6 +36,8 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "KernelRidge",
+    "KernelRidgeCV",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
@@ -65,6 +68,8 @@ _HOMES = {
     "NuSVR": "maxmargin.estimators.svr",
     "OneClassSVM": "maxmargin.estimators.one_class",
     "SVDD": "maxmargin.estimators.one_class",
+    "KernelRidge": "maxmargin.estimators.ridge",
+    "KernelRidgeCV": "maxmargin.estimators.ridge",
     "certify": "maxmargin.estimators.models",
     "show_versions": "maxmargin.versions",
 }
