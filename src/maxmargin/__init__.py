@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         solvers,
     )
     from maxmargin import estimators as estimators
+    from maxmargin.estimators.least_squares import LSSVM, LSSVMRegressor
     from maxmargin.estimators.models import certify
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
     from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
@@ -33,11 +34,13 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "LSSVM",
     "SVC",
     "SVDD",
     "SVR",
     "KernelRidge",
     "KernelRidgeCV",
+    "LSSVMRegressor",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
@@ -70,6 +73,8 @@ _HOMES = {
     "SVDD": "maxmargin.estimators.one_class",
     "KernelRidge": "maxmargin.estimators.ridge",
     "KernelRidgeCV": "maxmargin.estimators.ridge",
+    "LSSVM": "maxmargin.estimators.least_squares",
+    "LSSVMRegressor": "maxmargin.estimators.least_squares",
     "certify": "maxmargin.estimators.models",
     "show_versions": "maxmargin.versions",
 }
