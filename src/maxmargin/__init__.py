@@ -23,8 +23,10 @@ if TYPE_CHECKING:
         solvers,
     )
     from maxmargin import estimators as estimators
+    from maxmargin.estimators.least_squares import LSSVM, LSSVMRegressor
     from maxmargin.estimators.models import certify
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
+    from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
     from maxmargin.estimators.svc import SVC, NuSVC
     from maxmargin.estimators.svr import SVR, NuSVR
     from maxmargin.versions import show_versions
@@ -32,9 +34,13 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "LSSVM",
     "SVC",
     "SVDD",
     "SVR",
+    "KernelRidge",
+    "KernelRidgeCV",
+    "LSSVMRegressor",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
@@ -65,6 +71,10 @@ _HOMES = {
     "NuSVR": "maxmargin.estimators.svr",
     "OneClassSVM": "maxmargin.estimators.one_class",
     "SVDD": "maxmargin.estimators.one_class",
+    "KernelRidge": "maxmargin.estimators.ridge",
+    "KernelRidgeCV": "maxmargin.estimators.ridge",
+    "LSSVM": "maxmargin.estimators.least_squares",
+    "LSSVMRegressor": "maxmargin.estimators.least_squares",
     "certify": "maxmargin.estimators.models",
     "show_versions": "maxmargin.versions",
 }

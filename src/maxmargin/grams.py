@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import math
 import os
 import time
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from scipy.linalg import lapack
 
 from maxmargin import _core
 from maxmargin.kernels import (
@@ -49,6 +51,7 @@ _ONE_CALL = 1 << 35  # likewise, where both cores together take half a second
 _CHUNK_WORK = 1 << 30  # multiplications between two moments at which Python can answer Ctrl-C
 _MOST_COLUMNS = 2**31 - 1  # of sparse data: the core keeps column numbers in 32 bits
 _LARGEST, _EPS = float(np.finfo(np.float64).max), float(np.finfo(np.float64).eps)
+_TILE = 128  # rows and columns of a tile that is compared with its mirror image, in the cache
 _CHOLESKY_LIMIT = 2048  # up to here an unknown matrix is tested for being positive semi-definite
 
 
@@ -219,12 +222,16 @@ def _symmetric(K: NDArray[Any]) -> NDArray[Any]:
     # Pairwise functions leave a few ulps; products of n terms, as in H K H, some sqrt(n) / 3.
     slack = (16 + math.sqrt(len(K))) * float(np.finfo(K.dtype).eps) * max(-low, high)
     worst = 0.0
-    for start in range(0, len(K), 1024):  # blocks: a transposed copy of all of K is not needed
-        block = np.abs(K[start : start + 1024] - K[:, start : start + 1024].T)
-        worst = max(worst, float(block.max(initial=0.0)))
+    corners = range(0, len(K), _TILE)
+    for i, j in itertools.combinations_with_replacement(corners, 2):
+        tile, mirrored = K[i : i + _TILE, j : j + _TILE], K[j : j + _TILE, i : i + _TILE].T
+        if np.array_equal(tile, mirrored):
+            continue
+        off = np.abs(tile - mirrored)
+        worst = max(worst, float(off.max()))
         if worst > slack:
-            i, j = (int(k) for k in np.unravel_index(int(block.argmax()), block.shape))
-            i += start
+            k, m = (int(at) for at in np.unravel_index(int(off.argmax()), off.shape))
+            i, j = i + k, j + m
             raise ValueError(
                 f"The Gram matrix must be symmetric; entries ({i}, {j}) and ({j}, {i}) are "
                 f"{K[i, j]} and {K[j, i]}. Use (K + K.T) / 2 if that is what you mean."
@@ -481,11 +488,13 @@ class Gram:
     def tile(self, I: ArrayLike, J: ArrayLike) -> Vector:  # noqa: E741  (the set of rows i)
         """Return ``K[I][:, J]`` in float64."""
         rows, columns = _indices(I, self.n), _indices(J, self.n)
-        if self.matrix is not None:
-            return self.matrix[np.ix_(rows, columns)].astype(np.float64)
-        basis = _core.Basis(self.core_rows, columns, self.program)
         whole = len(rows) == self.n and np.array_equal(rows, np.arange(self.n))
-        if whole and np.array_equal(rows, columns):  # each pair once
+        everything = whole and np.array_equal(rows, columns)
+        if self.matrix is not None:
+            part = self.matrix if everything else self.matrix[np.ix_(rows, columns)]
+            return np.array(part, dtype=np.float64, order="C", copy=everything or None)
+        basis = _core.Basis(self.core_rows, columns, self.program)
+        if everything:  # each pair once
             return self._everything(basis)
         chosen = self.core_rows if whole else as_rows(self.X[rows])
         with one_blas_thread():
@@ -527,6 +536,10 @@ class Gram:
         result = out.reshape(beta.shape)
         self._last = (beta, result)
         return result.copy()
+
+    def remember(self, beta: Vector, product: Vector) -> None:
+        """Let the next `matvec` with this ``beta`` return a product that was computed elsewhere."""
+        self._last = (beta.copy(), product.copy())
 
     def product(self, rows: Indices, columns: Indices, coef: Vector) -> Vector:
         """Return ``K[rows][:, columns] @ coef`` in float64, each pair once where the two agree."""
@@ -610,21 +623,18 @@ def _is_semidefinite(K: Vector, eps: float) -> bool:
         return True
     # To unit diagonal: large entries elsewhere must not hide a small indefinite block.
     scale = 1.0 / np.sqrt(diagonal[kept])
-    S = K[np.ix_(kept, kept)]
+    S = K.copy() if kept.all() else K[np.ix_(kept, kept)]
     with np.errstate(over="ignore"):
         S *= scale
         S *= scale[:, None]
-        norm = float(np.linalg.norm(S))
+        norm = math.sqrt(np.einsum("ij,ij->", S, S))  # not NumPy's BLAS: its threads stay awake
     if not math.isfinite(norm):
         return False
     # Rounding moves no eigenvalue by more than eps/2 ‖|S|‖ <= eps/2 ‖S‖_F, a sum of products by
     # about twice that; the factorisation itself adds a little, in float64.
     S.flat[:: len(S) + 1] += (eps + 4 * _EPS) * norm
-    try:
-        np.linalg.cholesky(S)
-    except np.linalg.LinAlgError:
-        return False
-    return True
+    _, info = lapack.dpotrf(S.T, clean=0, overwrite_a=1)
+    return bool(info == 0)
 
 
 def _square(matrix: NDArray[Any], rows: Indices) -> NDArray[Any]:

@@ -25,6 +25,7 @@ __all__ = [
     "Problem",
     "crammer_singer",
     "hard_margin",
+    "least_squares",
     "nu_svc",
     "nu_svr",
     "one_class",
@@ -155,7 +156,7 @@ class Problem:
         """
         shape = (self.gram.n,) if self.block is None else (self.gram.n, -1)
         values = self.by_variable(np.asarray(coef, dtype=np.float64).reshape(shape))
-        if self.z is not None:
+        if self.z is not None and self.n_variables > self.gram.n:  # two variables on each row
             values = np.where(self.u > 0, np.maximum(values, 0.0), np.minimum(values, 0.0))
         if self.name == "nu_svr":
             values[: self.gram.n] += (both := self.common(values))
@@ -626,6 +627,62 @@ def nu_svr(
     group = np.repeat(np.arange(2), len(z))
     return _assemble(
         "nu_svr", gram, np.tile(z, 2), lower, upper, C=C, z=z, group=group, m=[half, -half], nu=nu
+    )
+
+
+def least_squares(
+    gram: Gram,
+    z: ArrayLike,
+    *,
+    C: ArrayLike = 1.0,
+    sample_weight: Weights = None,
+    bias: bool = True,
+    scale: float = 1.0,
+) -> Problem:
+    r"""Fit targets, the square of each error at a price.
+
+    Parameters
+    ----------
+    gram : Gram
+    z : array-like of shape (n_samples,)
+    C : float or array-like of shape (n_samples,)
+        Infinity interpolates.
+    sample_weight : array-like of shape (n_samples,), optional
+    bias : bool
+        With it this is the least-squares SVM (Suykens & Vandewalle 1999), without it kernel ridge
+        regression with λ = 1 / C (N3).
+    scale : float
+        Primal and dual are reported times this; 2 / C gives the values of N3.
+
+    Notes
+    -----
+    .. math:: \min_{w, b} \tfrac12 \|w\|^2
+              + \tfrac12 \sum_i C_i (z_i - w \cdot \phi(x_i) - b)^2
+
+    Its dual has no bounds and :math:`D_i = 1 / C_i` on the diagonal: a linear system.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF
+    >>> least_squares(RBF(gamma=1.0).gram([[0.0], [1.0], [3.0]]), [1.0, 2.0, 0.5], C=2.0).D
+    array([0.5, 0.5, 0.5])
+    """
+    z, w = _vector(gram, "z", z), _weights(gram, sample_weight)
+    C = np.multiply(_price(gram, C, infinite=True), w, out=np.zeros(len(w)), where=w > 0)
+    D = np.divide(1.0, C, out=np.zeros_like(C), where=C > 0)
+    free = np.where(C > 0, np.inf, 0.0)
+    return _assemble(
+        "least_squares",
+        gram,
+        z,
+        0.0 - free,
+        free,
+        C=C,
+        bias=bias,
+        z=z,
+        epsilon=0.0,
+        D=D,
+        scale=scale,
     )
 
 

@@ -105,6 +105,45 @@ dual_coef_ : {ndarray, sparse array} of shape (1, n_SV)
     n_iter_ : int
     n_support_ : ndarray of shape (1,)"""
 
+_RIDGE_KERNEL = """\
+kernel : str, Kernel or callable, default="linear"
+        One of scikit-learn's pairwise kernels, "precomputed", a kernel of
+        :mod:`maxmargin.kernels`, or a function of two rows that returns a number.
+    gamma : float or None, default=None
+        Of "rbf", "laplacian", "poly", "sigmoid" and "chi2"; None is 1 / n_features (1 for "chi2").
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=1
+        Of "poly" and "sigmoid".
+    kernel_params : dict or None, default=None
+        Further arguments of a function."""
+
+_SYSTEM = """\
+solver : {"auto", "primal", "dual"}, default="auto"
+        "primal" solves for a weight per feature (the linear kernel only), "dual" for a coefficient
+        per row, both by a Cholesky factor; they agree, and "auto" takes the cheaper one.
+    tol : float, default=1e-8
+        Relative residual above which the fit warns.
+    n_threads : int or None, default=None
+        For kernel values; see :class:`~maxmargin.SVC`."""
+
+_FITTED_SYSTEM = """\
+certificate_ : Certificate
+        Primal, dual, gap and KKT violation; sums (the largest violation) over the targets.
+    certificates_ : list of Certificate
+        One for each target.
+    residual_ : float
+        The largest relative residual of all targets, ‖(K + D)β + b − y‖ / ‖y‖, computed from K in
+        float64. The training predictions are off by no more (twice that with a bias) times ‖y‖.
+    solver_ : str
+        "primal", "cholesky" or "eigen": what solved it.
+    kernel_ : Kernel
+        The kernel with all parameters numbers, if it is one of ours.
+    X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
+        The training data, which predictions need.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)"""
+
 
 _PARTS = {
     "<kernel>": _KERNEL,
@@ -113,6 +152,9 @@ _PARTS = {
     "<fitted>": _FITTED,
     "<fitted_classes>": _FITTED_CLASSES,
     "<fitted_one>": _FITTED_ONE,
+    "<ridge_kernel>": _RIDGE_KERNEL,
+    "<system>": _SYSTEM,
+    "<fitted_system>": _FITTED_SYSTEM,
 }
 
 

@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin import problems
 from maxmargin.estimators._base import FINE, SupportVectorMachine
+from maxmargin.estimators._classes import ClassWeights
 from maxmargin.estimators._docs import documented
 from maxmargin.estimators._parts import Part, Piece, columns_of, placed, support_of
 from maxmargin.estimators._probability import Probabilities
@@ -41,7 +42,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class _SupportVectorClassifier(Probabilities, ClassifierMixin, SupportVectorMachine):
+class _SupportVectorClassifier(
+    Probabilities, ClassWeights, ClassifierMixin, SupportVectorMachine
+):
     """Classes to pairs, pairs to problems, decision values to votes."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -77,8 +80,7 @@ class _SupportVectorClassifier(Probabilities, ClassifierMixin, SupportVectorMach
                 f"multi_class={self.multi_class!r} has no decision value per pair of classes; "
                 "decision_function_shape must be 'ovr'."
             )
-        codes = np.searchsorted(self.classes_, labels).clip(max=len(self.classes_) - 1)
-        both = self._both_weights(codes, weight, self.classes_[codes] == labels)
+        codes, both = self._codes(labels, weight)
         kept, X, both = self._keep(X, both)
         codes = codes[kept]
         self._check_classes(codes, both)
@@ -87,42 +89,6 @@ class _SupportVectorClassifier(Probabilities, ClassifierMixin, SupportVectorMach
         if weight is None or self.probability is not True:
             return parts
         return [replace(part, weight=weight[part.rows]) for part in parts]
-
-    def _classes(self, labels: NDArray[Any], weight: Floats | None) -> None:
-        """Find the classes and their weights; rows without weight do not count."""
-        counted = labels if weight is None else labels[weight > 0]
-        classes = np.unique(counted)
-        self._refuse_one_class(classes, whole=len(counted) == len(labels))
-        weights = np.ones(len(classes))
-        if self.class_weight is not None:
-            weights = compute_class_weight(
-                self.class_weight,
-                classes=classes,
-                y=counted,
-                sample_weight=None if weight is None else weight[weight > 0],
-            )
-        if not (weights >= 0).all():
-            raise ValueError(f"class_weight must be at least 0; got {self.class_weight!r}.")
-        self.classes_, self.class_weight_ = classes[weights > 0], weights[weights > 0]
-        self._refuse_one_class(self.classes_, whole=False)
-
-    def _refuse_one_class(self, classes: NDArray[Any], *, whole: bool) -> None:
-        if len(classes) > 1:
-            return
-        raise ValueError(
-            "The number of classes has to be greater than one; got 1 class"
-            if whole
-            else "Invalid input - all samples with positive weights belong to the same class."
-        )
-
-    def _both_weights(
-        self, codes: Ints, weight: Floats | None, counted: NDArray[np.bool_]
-    ) -> Floats | None:
-        """Sample weights times class weights; a weight of 0 leaves the row out."""
-        if weight is None and counted.all() and (self.class_weight_ == 1).all():
-            return None
-        both = self.class_weight_[codes] * (1.0 if weight is None else weight)
-        return np.where(counted, both, 0.0)
 
     def _cut(self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None) -> list[Part]:
         """One problem for two classes, else one per pair or per class."""
