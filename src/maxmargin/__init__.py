@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from maxmargin import estimators as estimators
     from maxmargin.estimators.models import certify
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
+    from maxmargin.estimators.pca import KernelPCA
     from maxmargin.estimators.svc import SVC, NuSVC
     from maxmargin.estimators.svr import SVR, NuSVR
     from maxmargin.versions import show_versions
@@ -35,6 +36,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "KernelPCA",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
@@ -65,6 +67,7 @@ _HOMES = {
     "NuSVR": "maxmargin.estimators.svr",
     "OneClassSVM": "maxmargin.estimators.one_class",
     "SVDD": "maxmargin.estimators.one_class",
+    "KernelPCA": "maxmargin.estimators.pca",
     "certify": "maxmargin.estimators.models",
     "show_versions": "maxmargin.versions",
 }

@@ -1,0 +1,275 @@
+r"""Leading eigenvectors of a centred Gram matrix :math:`\tilde K = H K H`, held or not.
+
+A solver sees :math:`\tilde K` through ``product`` alone; ``Stored`` has it in memory, ``Free``
+computes kernel values anew for each product. With :math:`H = I - 11^\top/n`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+
+from maxmargin.grams import Gram
+from maxmargin.kernels import Linear
+
+__all__ = ["SOLVERS", "Centred", "Free", "Stored", "Task", "centred"]
+
+Array = NDArray[Any]
+Pair = tuple[Array, Array]
+
+_MORE = 10  # random columns besides those asked for (Halko, Martinsson & Tropp 2011)
+_BLOCKS = 8  # of columns in a Krylov space before it is restarted
+_GOAL = 1e-10  # residual of the Krylov solver where tol is 0
+_PRODUCTS = 200  # of the Krylov solver where max_iter is None
+_SMALL = 200  # rows: up to here all eigenvalues cost nothing
+_ROWS = 256  # centred at a time: they stay in cache
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is asked of a solver; the fields are those of KernelPCA."""
+
+    k: int
+    tol: float = 0.0
+    max_iter: int | None = None
+    iterated_power: int | str = "auto"
+    random_state: Any = None
+
+
+class Centred:
+    """A centred Gram matrix of n rows, as the solvers see it."""
+
+    n: int
+    dtype: Any = np.dtype(np.float64)
+    columns_at_once: int
+
+    def product(self, V: Array) -> Array:
+        """Return K̃ V."""
+        return self._product(V)[0]
+
+    def _product(self, V: Array) -> Pair:
+        """K̃ V, and the column means of K H V: what a projection of a new row must subtract."""
+        raise NotImplementedError
+
+    def judge(self, values: Array, V: Array) -> Pair:
+        """Return ‖K̃v − λv‖ of each pair by products of their own, and the means of K H V."""
+        norms, means = np.zeros(len(values)), np.zeros(len(values))
+        for a in range(0, len(values), self.columns_at_once):
+            part = slice(a, a + self.columns_at_once)
+            image, means[part] = self._product(V[:, part])
+            norms[part] = np.linalg.norm(image - V[:, part] * values[part], axis=0)
+        return norms, means
+
+
+class Stored(Centred):
+    """The centred matrix itself; ``means`` are those of the columns of K."""
+
+    columns_at_once = 512
+
+    def __init__(self, matrix: Array, means: Array) -> None:
+        self.matrix, self.means = matrix, means
+        self.n, self.dtype = len(matrix), matrix.dtype
+        self.halved = False
+
+    def _product(self, V: Array) -> Pair:
+        means = self.means @ (V - V.mean(axis=0))
+        if not self.halved:
+            return self.matrix @ V, means
+        symm = sl.get_blas_funcs("symm", (self.matrix, V))
+        return symm(1.0, self.matrix.T, V), means
+
+    def eigh(self, k: int) -> Pair:
+        """Return the k largest by LAPACK."""
+        # MRRR finds a few without the others, divide and conquer all in less time.
+        if 3 * k > self.n:
+            values, V = sl.eigh(self.matrix.T, driver="evd", check_finite=False)
+            return values[-k:], V[:, -k:]
+        # In place: only one triangle, with the diagonal, is destroyed, and `judge` needs but one.
+        diagonal = self.matrix.diagonal().copy()
+        values, V = sl.eigh(
+            self.matrix.T,
+            subset_by_index=(self.n - k, self.n - 1),
+            driver="evr",
+            overwrite_a=True,
+            check_finite=False,
+        )
+        self.matrix.flat[:: self.n + 1] = diagonal
+        self.halved = True
+        return values, V
+
+
+class Free(Centred):
+    """The centred matrix of a Gram whose entries are computed for each product and forgotten."""
+
+    def __init__(self, gram: Gram) -> None:
+        self.gram, self.n = gram, gram.n
+        self.columns_at_once = gram.n
+        self.X = None
+        if isinstance(gram.kernel, Linear):  # X (Xᵀ V): no entry of K is needed at all
+            self.X = gram.X.astype(np.float64, copy=False)
+
+    def _product(self, V: Array) -> Pair:
+        V = V - V.mean(axis=0)
+        image = self.gram.matvec(V) if self.X is None else self.X @ (self.X.T @ V)
+        means = image.mean(axis=0)
+        return image - means, means
+
+
+def centred(K: Array, *, dtype: Any, symmetric: bool, own: bool) -> Stored:
+    """Centre a matrix, in place if it is our own; one that is not symmetric then is refused."""
+    rows = K.mean(axis=1, dtype=np.float64)
+    columns = rows if symmetric else K.mean(axis=0, dtype=np.float64)
+    middle = rows.mean()
+    if not np.isfinite(middle):
+        raise ValueError(
+            "The kernel matrix contains NaN or infinity; scale the features first, or choose other "
+            "kernel parameters."
+        )
+    out = K if own and K.dtype == dtype else np.empty(K.shape, dtype=dtype)
+    for a in range(0, len(K), _ROWS):
+        part = slice(a, a + _ROWS)
+        np.subtract(
+            K[part], columns + (rows[part, None] - middle), out=out[part], casting="same_kind"
+        )
+    if not symmetric:
+        _check_symmetric(out)
+    return Stored(out, columns)
+
+
+def _check_symmetric(K: Array) -> None:
+    slack = 16 * np.sqrt(np.finfo(K.dtype).eps) * max(float(K.max()), -float(K.min()))
+    for a in range(0, len(K), _ROWS):
+        block = np.abs(K[a : a + _ROWS] - K[:, a : a + _ROWS].T)
+        if block.max() > slack:
+            i, j = (int(q) for q in np.unravel_index(int(block.argmax()), block.shape))
+            raise ValueError(
+                f"The kernel matrix is not symmetric, not even once it is centred: entries "
+                f"({a + i}, {j}) and ({j}, {a + i}) then are {K[a + i, j]} and {K[j, a + i]}. "
+                "Use (K + K.T) / 2 if that is what you mean."
+            )
+
+
+def auto(A: Centred, task: Task) -> Pair:
+    """Choose as scikit-learn does where the matrix is held."""
+    if isinstance(A, Free):
+        return krylov(A, task)
+    if A.n <= _SMALL or task.k >= 10:
+        return dense(A, task)
+    try:
+        return arpack(A, task)
+    except ArpackNoConvergence:  # eigenvalues that are all but 0, to a relative precision
+        if task.max_iter is not None:
+            raise
+        return dense(A, task)
+
+
+def dense(A: Centred, task: Task) -> Pair:
+    """Find the largest eigenvalues by LAPACK."""
+    assert isinstance(A, Stored)
+    return A.eigh(task.k)
+
+
+def arpack(A: Centred, task: Task) -> Pair:
+    """Find the largest eigenvalues by ARPACK's implicitly restarted Lanczos method."""
+    if isinstance(A, Stored) and task.k == A.n:  # ARPACK finds n - 1 at most
+        return A.eigh(task.k)
+    v0 = check_random_state(task.random_state).uniform(-1, 1, A.n)  # the draw of scikit-learn's
+    operator: Any = LinearOperator((A.n, A.n), matvec=A.product, dtype=A.dtype)
+    operator = A.matrix if isinstance(A, Stored) else operator
+    found: Pair = eigsh(operator, task.k, which="LA", tol=task.tol, maxiter=task.max_iter, v0=v0)
+    return found
+
+
+def randomized(A: Centred, task: Task) -> Pair:
+    """Find those of the largest modulus by a random projection (Halko et al. 2011, alg. 4.4, 5.1).
+
+    Draws, powers and normalisation are those of scikit-learn, so the approximation is the same.
+    """
+    power = task.iterated_power
+    n_iter = (7 if task.k < 0.1 * A.n else 4) if isinstance(power, str) else power
+    Q = check_random_state(task.random_state).normal(size=(A.n, task.k + _MORE))
+    Q = Q.astype(A.dtype, copy=False)
+    for _ in range(2 * n_iter):
+        Q = A.product(Q)
+        if n_iter > 2:  # a few powers do not drown the small eigenvalues yet
+            Q = sl.lu(Q, permute_l=True, check_finite=False)[0]
+    Q = sl.qr(A.product(Q), mode="economic", check_finite=False)[0]
+    U, size, Vt = sl.svd(A.product(Q).T, full_matrices=False, check_finite=False)
+    V = (Q @ U)[:, : task.k]
+    # |λ| is a singular value; the two vectors point apart where λ < 0.
+    sign = np.sign(np.einsum("ij,ji->j", V, Vt[: task.k]))
+    return sign * size[: task.k], V
+
+
+def krylov(A: Centred, task: Task) -> Pair:
+    """Find the largest eigenvalues by a restarted block Krylov method, few products of many columns.
+
+    The space grows by the residuals of its leading Ritz pairs (block Davidson without
+    preconditioner); images of the whole basis are kept, so every residual is an honest one.
+    """
+    eps, most = float(np.finfo(A.dtype).eps), task.max_iter or _PRODUCTS
+    goal = max(task.tol or _GOAL, 8 * eps)
+    width = min(task.k + _MORE, A.n)
+    Q = check_random_state(task.random_state).normal(size=(A.n, width))
+    Q = _orthonormal(Q.astype(A.dtype, copy=False), None)
+    image = A.product(Q)
+    for done in range(1, most + 1):
+        T = Q.T @ image
+        values, Y = sl.eigh((T + T.T) / 2, driver="evd", check_finite=False)
+        values, Y = values[: -width - 1 : -1], Y[:, : -width - 1 : -1]
+        V, KV = Q @ Y, image @ Y
+        R = KV - V * values
+        norms = np.linalg.norm(R, axis=0) / (float(np.abs(values).max()) or 1.0)
+        worst = float(norms[: task.k].max())
+        if worst <= goal or done == most:
+            break
+        if Q.shape[1] + width > min(_BLOCKS * width, A.n):
+            Q, image = V, KV
+        more = _orthonormal(R[:, norms > 0.1 * goal], Q)  # what has converged has only noise left
+        if more.shape[1] == 0:  # the space is invariant
+            break
+        Q, image = np.hstack([Q, more]), np.hstack([image, A.product(more)])
+    if worst > goal and done == most:
+        warnings.warn(
+            f"stopped at max_iter={most} products with residual {worst:.1e} (asked tol={goal:g}); "
+            "raise max_iter or tol, or ask for fewer components.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return values[: task.k], V[:, : task.k]
+
+
+def _orthonormal(R: Array, Q: Array | None) -> Array:
+    """An orthonormal basis of R's columns outside the span of Q, without their dependent part.
+
+    Projecting twice is enough (Parlett), given that what is left of a column is not tiny: dividing
+    by its length would blow up the part in Q that rounding leaves.
+    """
+    least = float(np.sqrt(np.finfo(R.dtype).eps))
+    R = R / np.linalg.norm(R, axis=0)
+    for _ in range(2):
+        if Q is not None:
+            R = R - Q @ (Q.T @ R)
+        if R.shape[1] == 0:
+            return R
+        R, triangle, _ = sl.qr(R, mode="economic", pivoting=True, check_finite=False)
+        R = R[:, np.abs(triangle.diagonal()) > least]
+    return R
+
+
+SOLVERS: dict[str, Callable[[Centred, Task], Pair]] = {
+    "auto": auto,
+    "dense": dense,
+    "arpack": arpack,
+    "randomized": randomized,
+    "krylov": krylov,
+}
