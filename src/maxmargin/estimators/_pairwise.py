@@ -17,9 +17,12 @@ from sklearn.preprocessing import normalize
 from maxmargin import _core
 from maxmargin.grams import as_rows, check_data, evaluate, expand
 from maxmargin.kernels import RBF, Chi2, Kernel, Laplacian, Linear, Polynomial, Sigmoid
+from maxmargin.threads import one_blas_thread, thread_count
 
 __all__ = ["NAMES", "combine", "compiled", "pairwise", "prepare", "threads_of"]
 
+_FUSED = 96  # outputs: for more, a product by BLAS outweighs that the values are held
+_BAND = 1024  # rows whose values are held then
 # What scikit-learn has a function for; "precomputed" is not a formula.
 NAMES = frozenset(
     "additive_chi2 chi2 cosine laplacian linear poly polynomial rbf sigmoid".split()  # noqa: SIM905
@@ -175,5 +178,14 @@ def combine(X: Any, Z: Any, coef: NDArray[Any], *, kernel: Any, **settings: Any)
         raise ValueError(f"X has {X.shape[1]} features, but {Z.shape[1]} were expected.")
     if isinstance(known, Linear):
         return np.asarray(X @ (Z.T @ np.asarray(coef, dtype=np.float64)))
-    basis = _core.Basis(as_rows(Z), None, known.resolve(Z).program())
-    return expand(basis, as_rows(X), coef, n_threads=settings.get("n_threads"))
+    threads = settings.get("n_threads")
+    basis, rows = _core.Basis(as_rows(Z), None, known.resolve(Z).program()), as_rows(X)
+    if coef.shape[1] <= _FUSED:
+        return expand(basis, rows, coef, n_threads=threads)
+    n, out = X.shape[0], np.empty((X.shape[0], coef.shape[1]))
+    for a in range(0, n, _BAND):
+        count = min(_BAND, n - a)
+        with one_blas_thread():
+            K = basis.matrix(rows, a, count, thread_count(threads))
+        np.matmul(K, coef, out=out[a : a + count])
+    return out
