@@ -1,4 +1,4 @@
-"""A pytest plugin: scikit-learn's own SVM tests, with maxmargin's classes in place of its own.
+"""A pytest plugin: scikit-learn's own tests, with maxmargin's classes in place of its own.
 
 The classes are swapped before any test module is imported. A test that still holds one of
 scikit-learn's is an error: what was collected is searched for them, and fitting one fails.
@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
-NAMES = ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")
-HOMES = ("sklearn.svm", "sklearn.svm._classes")
+SVM = ("sklearn.svm", "sklearn.svm._classes")
+HOMES = {name: SVM for name in ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")}
+HOMES["KernelPCA"] = ("sklearn.decomposition", "sklearn.decomposition._kernel_pca")
+NAMES = tuple(HOMES)
 
 originals = {}
 outcomes = {}
@@ -25,8 +27,8 @@ def pytest_configure():
     missing = [name for name in NAMES if not hasattr(ours, name)]
     if missing:
         raise pytest.UsageError(f"not swapped: maxmargin has no {', '.join(missing)}")
-    homes = [importlib.import_module(home) for home in HOMES]
     for name in NAMES:
+        homes = [importlib.import_module(home) for home in HOMES[name]]
         originals[name] = getattr(homes[0], name)
         originals[name].fit = _refuse(name)
         for home in homes:
@@ -63,10 +65,12 @@ def pytest_collection_finish(session):
 
 
 def pytest_runtest_logreport(report):
+    file, _, test = report.nodeid.partition("::")
+    name = f"{Path(file).name}::{test}"  # their files have different names in all directories
     if report.failed:  # in setup, call or teardown: the last one counts
-        outcomes[report.nodeid] = (report.outcome, report.longreprtext)
+        outcomes[name] = (report.outcome, report.longreprtext)
     elif report.when != "teardown":
-        outcomes[report.nodeid] = (report.outcome, "")
+        outcomes[name] = (report.outcome, "")
 
 
 def pytest_sessionfinish():
