@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 SVM = ("sklearn.svm", "sklearn.svm._classes")
-HOMES = {name: SVM for name in ("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM")}
+HOMES = dict.fromkeys(("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"), SVM)
 HOMES["KernelPCA"] = ("sklearn.decomposition", "sklearn.decomposition._kernel_pca")
 NAMES = tuple(HOMES)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -118,9 +118,7 @@ class Stored(Centred):
         if 3 * k > self.n:
             G = np.random.default_rng(0).normal(size=(self.n, _PROBES)).astype(self.dtype)
             self.probes = G, times(self.matrix, G)
-            values, V = sl.eigh(
-                self.matrix.T, driver="evd", overwrite_a=True, check_finite=False
-            )
+            values, V = sl.eigh(self.matrix.T, driver="evd", overwrite_a=True, check_finite=False)
             return values[-k:], V[:, -k:]
         # Here only one triangle, with the diagonal, is destroyed, and `judge` needs but the other.
         diagonal = self.matrix.diagonal().copy()
@@ -188,13 +186,14 @@ def centred(K: Array, *, dtype: Any, symmetric: bool, own: bool) -> Stored:
 
 def centred_products(X: Array, *, dtype: Any) -> Stored:
     """Return the centred matrix of inner products of rows: centring them first costs n d, not n²."""
-    mean = X.mean(axis=0, dtype=np.float64)
-    C = (X - mean).astype(dtype, copy=False)
+    C = X.astype(np.float64) - X[0]  # constant features become 0, without rounding
+    C -= C.mean(axis=0)
+    C = C.astype(dtype, copy=False)
     if not np.isfinite(C).all():
         raise ValueError("Differences of the features overflow; scale the features first.")
     # NumPy forms each pair once, which pays for waking its threads where there is much to do.
     K = times(C, C.T) if C.size * len(C) < _MUCH else C @ C.T
-    return Stored(K.T if K.flags.f_contiguous else K, X @ mean)
+    return Stored(K.T if K.flags.f_contiguous else K, X @ X.mean(axis=0, dtype=np.float64))
 
 
 def _check_symmetric(K: Array) -> None:
@@ -236,7 +235,14 @@ def arpack(A: Centred, task: Task) -> Pair:
         return A.eigh(task.k)
     v0 = check_random_state(task.random_state).uniform(-1, 1, A.n)  # the draw of scikit-learn's
     operator = LinearOperator((A.n, A.n), matvec=A.product, dtype=A.dtype)
-    found: Pair = eigsh(operator, task.k, which="LA", tol=task.tol, maxiter=task.max_iter, v0=v0)
+    try:
+        found: Pair = eigsh(
+            operator, task.k, which="LA", tol=task.tol, maxiter=task.max_iter, v0=v0
+        )
+    except ArpackError as error:  # it takes a zero matrix for a zero starting vector
+        if "Starting vector is zero" not in str(error):
+            raise
+        return krylov(A, task)
     return found
 
 
