@@ -8,7 +8,7 @@ import sklearn.decomposition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris, make_circles
+from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from maxmargin import KernelPCA, kernels
 from maxmargin.estimators._eigen import SOLVERS, Free, Task, centred, krylov
-from maxmargin.estimators._pairwise import combine, pairwise
+from maxmargin.estimators._pairwise import pairwise
 
 SKLEARN = sklearn.decomposition.KernelPCA
 HELD = ("auto", "dense", "arpack", "randomized")
@@ -50,18 +50,18 @@ def rows(n=260, d=6, seed=0):
     return rng.uniform(0, 1, (n, d)) * 1.6 ** -np.arange(d) + 0.1
 
 
+def worst(model):
+    """The largest residual, relative to the largest eigenvalue."""
+    return model.residuals_.max() / model.eigenvalues_[0]
+
+
 def compare(ours, theirs, X, *, tol=1e-8):
     """Every number that scikit-learn publishes; vectors of eigenvalue 0 are any of a null space."""
-    np.testing.assert_allclose(
-        ours.eigenvalues_, theirs.eigenvalues_, rtol=0, atol=tol * theirs.eigenvalues_[0]
-    )
-    used = theirs.eigenvalues_ > 1e-9 * theirs.eigenvalues_[0]
-    np.testing.assert_allclose(
-        ours.eigenvectors_[:, used], theirs.eigenvectors_[:, used], rtol=0, atol=tol
-    )
-    np.testing.assert_allclose(
-        ours.transform(X)[:, used], theirs.transform(X)[:, used], rtol=0, atol=tol
-    )
+    near, top = np.testing.assert_allclose, theirs.eigenvalues_[0]
+    near(ours.eigenvalues_, theirs.eigenvalues_, rtol=0, atol=tol * top)
+    used = theirs.eigenvalues_ > 1e-9 * top
+    near(ours.eigenvectors_[:, used], theirs.eigenvectors_[:, used], rtol=0, atol=tol)
+    near(ours.transform(X)[:, used], theirs.transform(X)[:, used], rtol=0, atol=tol)
     assert ours.eigenvectors_.dtype == theirs.eigenvectors_.dtype
     assert ours.eigenvalues_.dtype == theirs.eigenvalues_.dtype
     assert ours.transform(X).dtype == theirs.transform(X).dtype
@@ -93,7 +93,7 @@ def test_agrees_with_sklearn(make, name, solver):
     compare(ours, theirs, Z)
     np.testing.assert_allclose(ours.fit_transform(X), theirs.fit_transform(X), rtol=0, atol=1e-8)
     exact = solver != "randomized"
-    assert ours.residuals_.max() < (1e-13 if exact else 1e-2)
+    assert worst(ours) < (1e-13 if exact else 1e-2)
     assert type(ours.X_fit_) is type(theirs.X_fit_)
 
 
@@ -107,7 +107,7 @@ def test_number_of_components(n, k, zero):
     assert ours.eigenvectors_.shape == theirs.eigenvectors_.shape
     compare(ours, theirs, X)
     assert ours.residuals_.shape == ours.eigenvalues_.shape
-    assert ours.residuals_.max() < 1e-13
+    assert worst(ours) < 1e-13
     assert ours.get_feature_names_out().tolist() == theirs.get_feature_names_out().tolist()
 
 
@@ -117,11 +117,11 @@ def test_float32_stays_float32(name, solver):
     X = rows().astype(np.float32)
     given = KERNELS[name] | {"n_components": 3, "eigen_solver": solver, "random_state": 0}
     ours, theirs = KernelPCA(**given).fit(X), SKLEARN(**given).fit(X)
-    compare(ours, theirs, X, tol=1e-3)
+    compare(ours, theirs, X, tol=1e-5)
     assert ours.fit_transform(X).dtype == np.float32
     assert ours.transform(X.astype(np.float64)).dtype == np.float64
     double = KernelPCA(**given).fit(X.astype(np.float64))
-    np.testing.assert_allclose(ours.transform(X), double.transform(X), atol=1e-4)
+    np.testing.assert_allclose(ours.transform(X), double.transform(X), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("solver", HELD)
@@ -182,28 +182,6 @@ def test_more_names(name):
     np.testing.assert_allclose(ours.transform(Z), theirs.transform(L), atol=1e-8)
 
 
-@pytest.mark.parametrize("name", [*KERNELS, "laplacian", "chi2", "additive_chi2"])
-@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_pairwise_is_sklearns(make, name):
-    given = dict(KERNELS.get(name, {"kernel": name}))
-    if make is sp.csr_array and name == "additive_chi2":
-        pytest.skip("dense only in scikit-learn")
-    X, Z = rows(30), rows(7, seed=1)
-    metric = given.pop("kernel")
-    K = pairwise_kernels(Z, X, metric=metric, filter_params=True, **given)
-    coef = np.random.default_rng(2).normal(size=(30, 3))
-    mine = pairwise(make(Z), make(X), kernel=metric, **given)
-    np.testing.assert_allclose(mine, K, rtol=1e-12)
-    for C in (coef, np.repeat(coef, 40, axis=1)):
-        np.testing.assert_allclose(
-            combine(make(Z), make(X), C, kernel=metric, **given), K @ C, atol=1e-11
-        )
-    own = pairwise(make(X), kernel=metric, **given)
-    np.testing.assert_allclose(
-        own, pairwise_kernels(X, metric=metric, filter_params=True, **given), rtol=1e-12
-    )
-
-
 # ---- pre-images -------------------------------------------------------------------------------
 
 
@@ -213,14 +191,14 @@ def test_pre_images(name, dtype):
     X = rows(120).astype(dtype)
     given = KERNELS[name] | {"n_components": 3, "fit_inverse_transform": True, "alpha": 0.01}
     ours, theirs = KernelPCA(**given).fit(X), SKLEARN(**given).fit(X)
-    near = {"rtol": 0, "atol": 1e-8 if dtype == np.float64 else 5e-2}
+    near = {"rtol": 0, "atol": 1e-8 if dtype == np.float64 else 5e-4}
     Z, W = ours.transform(X), theirs.transform(X)
     back = ours.inverse_transform(Z)
     np.testing.assert_allclose(back, theirs.inverse_transform(W), **near)
     assert back.dtype == theirs.inverse_transform(W).dtype == ours.dual_coef_.dtype == dtype
     np.testing.assert_allclose(ours.X_transformed_fit_, theirs.X_transformed_fit_, **near)
     if dtype == np.float64:
-        np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(ours.dual_coef_, theirs.dual_coef_, rtol=0, atol=1e-8)
 
 
 def test_pre_images_take_away_noise():
@@ -255,13 +233,12 @@ SMALL = 1e-3  # MB
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 def test_without_the_matrix(make, name, solver, monkeypatch):
     monkeypatch.setattr("maxmargin.estimators.pca.pairwise", None)  # nothing may ask for all of K
-    monkeypatch.setattr("maxmargin.estimators.pca.centred_products", None)
     X, Z = make(rows()), make(rows(20, seed=1))
     given = KERNELS[name] | {"n_components": 4, "random_state": 0}
     ours = KernelPCA(eigen_solver=solver, cache_size=SMALL, **given).fit(X)
     kind = "dense" if solver in ("auto", "krylov") else solver
     compare(ours, SKLEARN(eigen_solver=kind, **given).fit(X), Z)
-    assert ours.residuals_.max() <= (1e-10 if solver != "randomized" else 1e-2)
+    assert worst(ours) <= (1e-10 if solver != "randomized" else 1e-2)
 
 
 def test_when_the_matrix_is_held(monkeypatch):
@@ -286,7 +263,7 @@ def test_when_the_matrix_is_held(monkeypatch):
 def test_float32_without_the_matrix():
     X = rows().astype(np.float32)
     model = KernelPCA(3, kernel="rbf", cache_size=SMALL, random_state=0).fit(X)
-    compare(model, SKLEARN(3, kernel="rbf").fit(X), X, tol=1e-3)
+    compare(model, SKLEARN(3, kernel="rbf").fit(X), X, tol=1e-5)
 
 
 def test_krylov_restarts_to_machine_precision():
@@ -304,7 +281,7 @@ def test_krylov_says_when_it_stops_early():
     model = KernelPCA(5, kernel="rbf", gamma=9.0, eigen_solver="krylov", max_iter=2, random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"max_iter=2 products with residual .* tol=1e-10"):
         model.fit(X)
-    assert 1e-10 < model.residuals_.max() < 1
+    assert 1e-10 < worst(model) < 1
 
 
 @pytest.mark.parametrize("k", [2, 5])
@@ -342,7 +319,7 @@ def test_order_of_rows(seed, solver, free):
     one = model_of(solver, cache_size=size).fit(X)
     other = model_of(solver, cache_size=size).fit(X[order])
     np.testing.assert_allclose(one.eigenvalues_, other.eigenvalues_, rtol=1e-9)
-    np.testing.assert_allclose(np.abs(one.transform(X)), np.abs(other.transform(X)), atol=1e-6)
+    np.testing.assert_allclose(np.abs(one.transform(X)), np.abs(other.transform(X)), atol=1e-8)
 
 
 @settings(max_examples=25)
@@ -351,7 +328,7 @@ def test_shift_of_rows(seed, solver, shift):
     X = rows(50, seed=seed)
     one, other = model_of(solver).fit(X), model_of(solver).fit(X + shift)
     np.testing.assert_allclose(one.eigenvalues_, other.eigenvalues_, rtol=1e-8)
-    np.testing.assert_allclose(one.transform(X), other.transform(X + shift), atol=1e-5)
+    np.testing.assert_allclose(one.transform(X), other.transform(X + shift), atol=1e-8)
 
 
 @settings(max_examples=25)
@@ -365,7 +342,7 @@ def test_scale_and_constant_of_the_kernel(seed, solver, scale, constant):
     np.testing.assert_allclose(
         np.sqrt(scale) * one.transform(K),
         other.transform(scale * (K + constant)),
-        atol=1e-5 * np.sqrt(scale),
+        atol=1e-8 * np.sqrt(scale),
     )
 
 
@@ -375,9 +352,9 @@ def test_projections_have_the_variance_of_the_eigenvalues(seed, solver):
     X = rows(50, seed=seed)
     model = model_of(solver).fit(X)
     Z = model.transform(X)
-    np.testing.assert_allclose(Z, model.fit_transform(X), atol=1e-7)
-    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-9)
-    np.testing.assert_allclose(Z.T @ Z, np.diag(model.eigenvalues_), atol=1e-7)
+    np.testing.assert_allclose(Z, model.fit_transform(X), atol=1e-8)
+    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-12)
+    np.testing.assert_allclose(Z.T @ Z, np.diag(model.eigenvalues_), atol=1e-11)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -394,14 +371,6 @@ def test_linear_kernel_is_pca(solver, offset):
     )
 
 
-def test_circles_come_apart():
-    X, y = make_circles(300, factor=0.3, noise=0.05, random_state=0)
-    Z = KernelPCA(3, kernel="rbf", gamma=2.0).fit_transform(X)
-    radial = Z[:, np.argmax([abs(np.corrcoef(z, 2 * y - 1)[0, 1]) for z in Z.T])]
-    first, second = sorted((radial[y == 0], radial[y == 1]), key=np.mean)
-    assert first.max() < second.min()
-
-
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_same_seed_same_bits(solver):
     X = rows()
@@ -409,35 +378,21 @@ def test_same_seed_same_bits(solver):
     np.testing.assert_array_equal(fits[0].transform(X), fits[1].transform(X))
 
 
-def test_residuals_are_what_they_say():
+@pytest.mark.parametrize("k", [5, 60])
+@pytest.mark.parametrize("free", [True, False])
+def test_residuals_are_what_they_say(k, free):
+    """Of vectors that a random projection without powers leaves far from exact."""
     X = rows(90)
     K = pairwise_kernels(X, metric="rbf", gamma=20.0)
     H = np.eye(90) - 1 / 90
-    for k, exact in ((5, True), (60, False)):
-        for solver in ("dense", "randomized"):
-            given = {"eigen_solver": solver, "iterated_power": 0, "random_state": 0}
-            model = KernelPCA(k, kernel="rbf", gamma=20.0, **given).fit(X)
-            V, values = model.eigenvectors_, model.eigenvalues_
-            told = np.linalg.norm(H @ K @ H @ V - V * values, axis=0) / values[0]
-            if solver == "randomized":
-                np.testing.assert_allclose(model.residuals_, told, rtol=1e-6, atol=1e-12)
-                assert told.max() > 1e-6
-            assert model.residuals_.max() < (1e-13 if solver == "dense" else 1)
-            assert exact or model.residuals_.shape == (60,)
-
-
-def test_estimated_residuals_are_within_a_factor_of_two():
-    """Of most of the spectrum random probes see the residuals: here, of vectors made wrong."""
-    rng = np.random.default_rng(3)
-    K = pairwise(rows(300), kernel="rbf", gamma=20.0)
-    A = centred(K.copy(), dtype=np.float64, symmetric=True, own=True)
-    true = A.matrix.copy()
-    values, V = A.eigh(300)
-    V = V + 10.0 ** rng.uniform(-9, -3, 300) * rng.normal(size=V.shape)
-    told, _ = A.judge(values, V)
-    ratio = told / np.linalg.norm(true @ V - V * values, axis=0)
-    assert ratio.min() > 0.5
-    assert ratio.max() < 2
+    given = {"eigen_solver": "randomized", "iterated_power": 0, "random_state": 0}
+    model = KernelPCA(k, kernel="rbf", gamma=20.0, cache_size=SMALL if free else None, **given).fit(
+        X
+    )
+    V, values = model.eigenvectors_, model.eigenvalues_
+    told = np.linalg.norm(H @ K @ H @ V - V * values, axis=0)
+    assert told.max() > 1e-6
+    np.testing.assert_allclose(model.residuals_, told, rtol=1e-6, atol=1e-12)
 
 
 # ---- the edge list ----------------------------------------------------------------------------

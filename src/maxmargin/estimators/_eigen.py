@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 from maxmargin.grams import Gram
 from maxmargin.kernels import Linear
 
-__all__ = ["SOLVERS", "Centred", "Free", "Stored", "Task", "centred", "centred_products"]
+__all__ = ["SOLVERS", "Centred", "Free", "Stored", "Task", "centred"]
 
 Array = NDArray[Any]
 Pair = tuple[Array, Array]
@@ -30,9 +30,7 @@ _MORE = 10  # random columns besides those asked for (Halko, Martinsson & Tropp 
 _BLOCKS = 8  # of columns in a Krylov space before it is restarted
 _GOAL = 1e-10  # residual of the Krylov solver where tol is 0
 _PRODUCTS = 200  # of the Krylov solver where max_iter is None
-_MUCH = 1 << 31  # multiplications: about 50 ms
 _SMALL = 200  # rows: up to here all eigenvalues cost nothing
-_PROBES = 64  # random vectors that see the residuals of most of the spectrum
 _ROWS = 256  # centred at a time: they stay in cache
 
 
@@ -65,45 +63,33 @@ class Centred:
 
     n: int
     dtype: Any = np.dtype(np.float64)
-    columns_at_once: int
 
     def product(self, V: Array) -> Array:
         """Return K̃ V, for one vector or several as columns."""
-        return self._product(V)[0]
+        return self.image(V)[0]
 
-    def _product(self, V: Array) -> Pair:
-        """K̃ V, and the column means of K H V: what a projection of a new row must subtract."""
+    def image(self, V: Array) -> Pair:
+        """Return K̃ V and the column means of K H V, which a projection of new rows subtracts."""
         raise NotImplementedError
 
     def judge(self, values: Array, V: Array) -> Pair:
-        """Return ‖K̃v − λv‖ of each pair by products of their own, and the means of K H V."""
-        norms, means = np.zeros(len(values)), np.zeros(len(values))
-        for a in range(0, len(values), self.columns_at_once):
-            part = slice(a, a + self.columns_at_once)
-            image, means[part] = self._product(V[:, part])
-            norms[part] = np.linalg.norm(image - V[:, part] * values[part], axis=0)
-        return norms, means
+        """Return ‖K̃v − λv‖ of each pair by a product of its own, and the means of K H V."""
+        image, means = self.image(V)
+        image -= V * values
+        return np.linalg.norm(image, axis=0), means
 
 
 class Stored(Centred):
     """The centred matrix itself; ``means`` are those of the columns of K."""
 
-    columns_at_once = 512
-
     def __init__(self, matrix: Array, means: Array) -> None:
-        self.matrix, self.means = matrix, means
+        self.matrix, self.means = matrix, means.astype(matrix.dtype)
         self.n, self.dtype = len(matrix), matrix.dtype
-        self.halved = False
-        self.probes: Pair | None = None
 
-    def _product(self, V: Array) -> Pair:
-        if not self.halved:
-            return times(self.matrix, V), self._means(V)
-        symm = sl.get_blas_funcs("symm", (self.matrix, V))
-        return symm(1.0, self.matrix.T, V), self._means(V)
-
-    def _means(self, V: Array) -> Array:
-        return np.asarray(times((V - V.mean(axis=0)).T, self.means.astype(V.dtype)[:, None])[:, 0])
+    def image(self, V: Array) -> Pair:
+        """Return K̃ V and the column means of K H V, which a projection of new rows subtracts."""
+        means = times((V - V.mean(axis=0)).T, self.means[:, None])[:, 0]
+        return times(self.matrix, V), means
 
     def product(self, V: Array) -> Array:
         """Return K̃ V, for one vector or several as columns."""
@@ -113,37 +99,13 @@ class Stored(Centred):
         return np.asarray(symv(1.0, self.matrix.T, V.ravel())).reshape(V.shape)
 
     def eigh(self, k: int) -> Pair:
-        """Return the k largest by LAPACK, which destroys the matrix: it is not copied."""
-        # MRRR finds a few without the others, divide and conquer all in less time.
-        if 3 * k > self.n:
-            G = np.random.default_rng(0).normal(size=(self.n, _PROBES)).astype(self.dtype)
-            self.probes = G, times(self.matrix, G)
-            values, V = sl.eigh(self.matrix.T, driver="evd", overwrite_a=True, check_finite=False)
+        """Return the k largest by LAPACK."""
+        if 3 * k > self.n:  # divide and conquer finds all in less time than MRRR finds most
+            values, V = sl.eigh(self.matrix.T, driver="evd", check_finite=False)
             return values[-k:], V[:, -k:]
-        # Here only one triangle, with the diagonal, is destroyed, and `judge` needs but the other.
-        diagonal = self.matrix.diagonal().copy()
-        values, V = sl.eigh(
-            self.matrix.T,
-            subset_by_index=(self.n - k, self.n - 1),
-            driver="evr",
-            overwrite_a=True,
-            check_finite=False,
-        )
-        self.matrix.flat[:: self.n + 1] = diagonal
-        self.halved = True
-        return values, V
-
-    def judge(self, values: Array, V: Array) -> Pair:
-        """Return the residuals; of most of the spectrum by their random projections.
-
-        K̃ V would cost a quarter of the whole fit there. For r the residual and g normal, (gᵀr)²
-        has the mean ‖r‖², and an average of 64 is within a factor of 2 of it.
-        """
-        if self.probes is None:
-            return super().judge(values, V)
-        G, image = self.probes
-        seen = times(image.T, V) - times(G.T, V) * values
-        return np.sqrt(np.square(seen).mean(axis=0)), self._means(V)
+        few = (self.n - k, self.n - 1)
+        found: Pair = sl.eigh(self.matrix.T, subset_by_index=few, driver="evr", check_finite=False)
+        return found
 
 
 class Free(Centred):
@@ -151,12 +113,12 @@ class Free(Centred):
 
     def __init__(self, gram: Gram) -> None:
         self.gram, self.n = gram, gram.n
-        self.columns_at_once = gram.n
         self.X = None
         if isinstance(gram.kernel, Linear):  # X (Xᵀ V): no entry of K is needed at all
             self.X = gram.X.astype(np.float64, copy=False)
 
-    def _product(self, V: Array) -> Pair:
+    def image(self, V: Array) -> Pair:
+        """Return K̃ V and the column means of K H V, which a projection of new rows subtracts."""
         V = V - V.mean(axis=0)
         image = self.gram.matvec(V) if self.X is None else self.X @ (self.X.T @ V)
         means = image.mean(axis=0)
@@ -182,18 +144,6 @@ def centred(K: Array, *, dtype: Any, symmetric: bool, own: bool) -> Stored:
     if not symmetric:
         _check_symmetric(out)
     return Stored(out, columns)
-
-
-def centred_products(X: Array, *, dtype: Any) -> Stored:
-    """Return the centred matrix of inner products of rows: centring them first costs n d, not n²."""
-    C = X.astype(np.float64) - X[0]  # constant features become 0, without rounding
-    C -= C.mean(axis=0)
-    C = C.astype(dtype, copy=False)
-    if not np.isfinite(C).all():
-        raise ValueError("Differences of the features overflow; scale the features first.")
-    # NumPy forms each pair once, which pays for waking its threads where there is much to do.
-    K = times(C, C.T) if C.size * len(C) < _MUCH else C @ C.T
-    return Stored(K.T if K.flags.f_contiguous else K, X @ X.mean(axis=0, dtype=np.float64))
 
 
 def _check_symmetric(K: Array) -> None:
@@ -268,7 +218,7 @@ def randomized(A: Centred, task: Task) -> Pair:
 
 
 def krylov(A: Centred, task: Task) -> Pair:
-    """Find the largest eigenvalues by a restarted block Krylov method, few products of many columns.
+    """Find the largest eigenvalues by a restarted block Krylov method: few products, many columns.
 
     The space grows by the residuals of its leading Ritz pairs (block Davidson without
     preconditioner); images of the whole basis are kept, so every residual is an honest one.

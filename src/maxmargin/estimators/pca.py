@@ -25,7 +25,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from maxmargin.estimators._eigen import SOLVERS, Centred, Free, Task, centred, centred_products
+from maxmargin.estimators._eigen import SOLVERS, Centred, Free, Task, centred
 from maxmargin.estimators._pairwise import NAMES, combine, compiled, pairwise, prepare, threads_of
 from maxmargin.grams import Gram, check_data, default_cache_size
 from maxmargin.kernels import Kernel, Linear, Precomputed
@@ -34,7 +34,6 @@ __all__ = ["KernelPCA"]
 
 Array = NDArray[Any]
 
-_ALWAYS = 200  # MB: the least that default_cache_size says, and asking takes time
 _FEW = 20  # rows for each component: with fewer, a Krylov space is as large as the matrix
 
 
@@ -70,7 +69,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         fewer than 10 components of more than 200 samples, else "dense".
     tol : float, default=0
         Of "arpack", where 0 is the precision of the machine, and of "krylov": the largest of
-        ``residuals_``, where 0 is 1e-10.
+        ``residuals_`` over the largest eigenvalue, where 0 is 1e-10.
     max_iter : int or None, default=None
         Of "arpack", and products with the matrix of "krylov", where None is 200.
     iterated_power : int or "auto", default="auto"
@@ -95,9 +94,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     eigenvectors_ : ndarray of shape (n_samples, n_components)
         Of unit length; the entry of largest modulus is positive.
     residuals_ : ndarray of shape (n_components,)
-        :math:`\|\tilde K v - \lambda v\| / \lambda_1`, recomputed after the solver is done. The
-        matrix has an eigenvalue within :math:`\lambda_1` times that of each of ``eigenvalues_``.
-        Where "dense" finds more than a third of all components, estimated within a factor of 2.
+        :math:`\|\tilde K v - \lambda v\|`, recomputed after the solver is done: the matrix has an
+        eigenvalue within that distance of each of ``eigenvalues_``.
     dual_coef_ : ndarray of shape (n_samples, n_features)
         Coefficients of the pre-images.
     X_transformed_fit_ : ndarray of shape (n_samples, n_components)
@@ -234,16 +232,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.gamma_ = 1 / X.shape[1] if self.gamma is None else self.gamma
         self.kernel_ = self.kernel.resolve(X) if isinstance(self.kernel, Kernel) else self.kernel
         dtype = np.float32 if X.dtype == np.float32 else np.float64
-        matrix = self._matrix(X, dtype)
+        self._origin = self._find_origin(X)
+        matrix = self._matrix(self._rows(X), dtype)
         values, V = SOLVERS[self.eigen_solver](matrix, self._task(matrix.n))
         values = _check_psd_eigenvalues(values, enable_warnings=False)
         order = values.argsort()[::-1]
         if self.remove_zero_eig or self.n_components is None:
             order = order[values[order] > 0]
         values, V = values[order], svd_flip(V[:, order], None)[0]
-        norms, means = matrix.judge(values, V)
+        self.residuals_, means = matrix.judge(values, V)
         del matrix
-        self.residuals_ = norms / (values.max(initial=0.0) or 1.0)
         self._set_projection(values, V, means)
         self.eigenvalues_ = values.astype(dtype, copy=False)
         self.eigenvectors_ = V.astype(dtype, copy=False)
@@ -282,6 +280,20 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             "n_threads": threads_of(self.n_jobs),
         }
 
+    def _find_origin(self, X: Any) -> Array | None:
+        """Return the mean of dense rows for "linear": far from 0, centring K would lose digits."""
+        named = isinstance(self.kernel_, str) and self.kernel_ == "linear"
+        if sp.issparse(X) or not (named or isinstance(self.kernel_, Linear)):
+            return None
+        check_data(Linear(), X)
+        first = X[0].astype(np.float64)  # what is constant is then exactly so
+        return np.asarray(first + (X - first).mean(axis=0))
+
+    def _rows(self, X: Any) -> Any:
+        if self._origin is None:
+            return X
+        return (X.toarray() if sp.issparse(X) else X) - self._origin
+
     def _matrix(self, X: Any, dtype: Any) -> Centred:
         """Choose whether the matrix is held, and make it."""
         n, solver = X.shape[0], self.eigen_solver
@@ -292,17 +304,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return Free(Gram(known, prepare(X, self.kernel_), n_threads=threads))
         if self._precomputed():
             return centred(X, dtype=dtype, symmetric=False, own=False)
-        if isinstance(known, Linear) and not sp.issparse(X):
-            check_data(known, X)
-            return centred_products(prepare(X, self.kernel_), dtype=dtype)
         K = pairwise(X, **self._settings())
         return centred(K, dtype=dtype, symmetric=known is not None, own=True)
 
     def _fits(self, n: int, dtype: Any) -> bool:
         need = (8 if dtype == np.float64 else 12) * n**2 / 2**20  # float32 comes from float64
-        if self.cache_size is None:
-            return need <= _ALWAYS or need <= default_cache_size()
-        return need <= self.cache_size
+        return need <= (default_cache_size() if self.cache_size is None else self.cache_size)
 
     def _set_projection(self, values: Array, V: Array, means: Array) -> None:
         """Keep what a projection k(x, X) C − c needs; a component of eigenvalue 0 gives 0."""
@@ -319,8 +326,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             self.dual_coef_ = sl.solve(K, X, assume_a="pos", overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError as error:
             raise np.linalg.LinAlgError(
-                f"The kernel matrix of the projections with alpha={self.alpha:g} on its diagonal is "
-                "not positive definite, so the pre-images have no ridge regression; raise alpha."
+                f"The kernel matrix of the projections with alpha={self.alpha:g} on its diagonal "
+                "is not positive definite, so the pre-images have no ridge regression; raise alpha."
             ) from error
         self.X_transformed_fit_ = Z
 
@@ -344,7 +351,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         -------
         ndarray of shape (n_samples, n_components)
         """
-        return self.fit(X, **params)._projections()
+        self.fit(X, **params)
+        return self._projections()
 
     def transform(self, X: Any) -> Array:
         """Project rows on the components.
@@ -365,14 +373,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _project(self, X: Any) -> Array:
         if self._precomputed():
             return np.asarray(X @ self._coef - self._shift)
-        linear = isinstance(compiled(self.kernel_), Linear)
-        if not linear or sp.issparse(X) or sp.issparse(self.X_fit_):
-            return combine(X, self.X_fit_, self._coef, **self._settings()) - self._shift
-        # About the mean of the rows fitted, so that no digits are lost far from the origin.
-        check_data(Linear(), X)
-        rows = prepare(self.X_fit_, self.kernel_)
-        mean = rows.mean(axis=0, dtype=np.float64)
-        return np.asarray((prepare(X, self.kernel_) - mean) @ ((rows - mean).T @ self._coef))
+        rows = self._rows(self.X_fit_)
+        return combine(self._rows(X), rows, self._coef, **self._settings()) - self._shift
 
     def inverse_transform(self, X: Any) -> Array:
         """Return the pre-images of projections, by the ridge regression learnt in fit.
