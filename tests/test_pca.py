@@ -14,13 +14,21 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process.kernels import RBF as GaussianProcessRBF
 from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 from maxmargin import KernelPCA, kernels
-from maxmargin.estimators._eigen import SOLVERS, Free, Task, centred, krylov
+from maxmargin.estimators._eigen import SOLVERS, Free
 from maxmargin.estimators._pairwise import pairwise
 
 SKLEARN = sklearn.decomposition.KernelPCA
 HELD = ("auto", "dense", "arpack", "randomized")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_blas_thread():
+    """Threads that wait for each other on busy cores make small matrices ten times as slow."""
+    with threadpool_limits(1, "blas"):
+        yield
 
 
 def may_fail(estimator):
@@ -92,8 +100,7 @@ def test_agrees_with_sklearn(make, name, solver):
     ours, theirs = KernelPCA(**given).fit(X), SKLEARN(**given).fit(X)
     compare(ours, theirs, Z)
     np.testing.assert_allclose(ours.fit_transform(X), theirs.fit_transform(X), rtol=0, atol=1e-8)
-    exact = solver != "randomized"
-    assert worst(ours) < (1e-13 if exact else 1e-2)
+    assert worst(ours) < (1e-13 if solver != "randomized" else 1e-2)
     assert type(ours.X_fit_) is type(theirs.X_fit_)
 
 
@@ -266,16 +273,6 @@ def test_float32_without_the_matrix():
     compare(model, SKLEARN(3, kernel="rbf").fit(X), X, tol=1e-5)
 
 
-def test_krylov_restarts_to_machine_precision():
-    """A spectrum without gaps: dozens of restarts, and no loss of orthogonality."""
-    X = np.random.default_rng(0).normal(size=(500, 20))
-    A = centred(pairwise(X, kernel="rbf"), dtype=np.float64, symmetric=True, own=True)
-    values, V = krylov(A, Task(30, tol=1e-13, random_state=0))
-    np.testing.assert_allclose(V.T @ V, np.eye(30), atol=1e-12)
-    assert A.judge(values, V)[0].max() <= 2e-13 * values[0]
-    np.testing.assert_allclose(values, np.sort(SOLVERS["dense"](A, Task(30))[0])[::-1], rtol=1e-10)
-
-
 def test_krylov_says_when_it_stops_early():
     X = rows()
     model = KernelPCA(5, kernel="rbf", gamma=9.0, eigen_solver="krylov", max_iter=2, random_state=0)
@@ -366,9 +363,9 @@ def test_linear_kernel_is_pca(solver, offset):
     plain = PCA(4, svd_solver="full").fit(X)
     variance = model.eigenvalues_ / (len(X) - 1)
     np.testing.assert_allclose(variance, plain.explained_variance_, rtol=1e-8)
-    np.testing.assert_allclose(
-        np.abs(model.transform(Z)), np.abs(plain.transform(Z)), rtol=0, atol=1e-8
-    )
+    expected = np.abs(plain.transform(Z))
+    for new in (Z, sp.csr_array(Z)):
+        np.testing.assert_allclose(np.abs(model.transform(new)), expected, rtol=0, atol=1e-8)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -378,17 +375,16 @@ def test_same_seed_same_bits(solver):
     np.testing.assert_array_equal(fits[0].transform(X), fits[1].transform(X))
 
 
-@pytest.mark.parametrize("k", [5, 60])
-@pytest.mark.parametrize("free", [True, False])
-def test_residuals_are_what_they_say(k, free):
-    """Of vectors that a random projection without powers leaves far from exact."""
+@pytest.mark.parametrize("power", [0, 1, 3])
+@pytest.mark.parametrize("size", [None, SMALL], ids=["held", "free"])
+def test_few_powers_are_sklearns_and_residuals_tell(power, size):
+    """A random projection that is far from exact: its error is the same, and is told."""
     X = rows(90)
-    K = pairwise_kernels(X, metric="rbf", gamma=20.0)
-    H = np.eye(90) - 1 / 90
-    given = {"eigen_solver": "randomized", "iterated_power": 0, "random_state": 0}
-    model = KernelPCA(k, kernel="rbf", gamma=20.0, cache_size=SMALL if free else None, **given).fit(
-        X
-    )
+    given = {"n_components": 15, "kernel": "rbf", "gamma": 20.0, "random_state": 0}
+    given |= {"eigen_solver": "randomized", "iterated_power": power}
+    model = KernelPCA(cache_size=size, **given).fit(X)
+    compare(model, SKLEARN(**given).fit(X), X)
+    K, H = pairwise_kernels(X, metric="rbf", gamma=20.0), np.eye(90) - 1 / 90
     V, values = model.eigenvectors_, model.eigenvalues_
     told = np.linalg.norm(H @ K @ H @ V - V * values, axis=0)
     assert told.max() > 1e-6
