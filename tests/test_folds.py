@@ -105,7 +105,7 @@ def test_any_number_of_threads_gives_the_same_bits():
 
 
 def test_a_start_off_balance_is_put_right():
-    """What is taken out goes to the free variables, then to those at a bound: Kβ stays that of β."""
+    """What is taken out goes to the free variables, then to those at a bound; Kβ follows."""
     from maxmargin import _core
     from maxmargin.grams import as_rows
 

@@ -18,6 +18,7 @@ FILES = {
     "test_sparse.py": "svm",
     "test_bounds.py": "svm",
     "test_kernel_ridge.py": "",
+    "test_kernel_pca.py": "decomposition",
 }
 
 DEPRECATION = "demands scikit-learn's deprecation of `probability`"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.least_squares import LSSVM, LSSVMRegressor
     from maxmargin.estimators.models import certify
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
+    from maxmargin.estimators.pca import KernelPCA
     from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
     from maxmargin.estimators.svc import SVC, NuSVC
     from maxmargin.estimators.svr import SVR, NuSVR
@@ -38,6 +39,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",
     "LSSVMRegressor",
@@ -71,6 +73,7 @@ _HOMES = {
     "NuSVR": "maxmargin.estimators.svr",
     "OneClassSVM": "maxmargin.estimators.one_class",
     "SVDD": "maxmargin.estimators.one_class",
+    "KernelPCA": "maxmargin.estimators.pca",
     "KernelRidge": "maxmargin.estimators.ridge",
     "KernelRidgeCV": "maxmargin.estimators.ridge",
     "LSSVM": "maxmargin.estimators.least_squares",

@@ -16,6 +16,7 @@ import pytest
 SVM = ("sklearn.svm", "sklearn.svm._classes")
 HOMES = dict.fromkeys(("SVC", "NuSVC", "SVR", "NuSVR", "OneClassSVM"), SVM)
 HOMES["KernelRidge"] = ("sklearn.kernel_ridge",)
+HOMES["KernelPCA"] = ("sklearn.decomposition", "sklearn.decomposition._kernel_pca")
 NAMES = tuple(HOMES)
 
 originals = {}

@@ -2,6 +2,7 @@
 
 from maxmargin.estimators.least_squares import LSSVM, LSSVMRegressor
 from maxmargin.estimators.one_class import SVDD, OneClassSVM
+from maxmargin.estimators.pca import KernelPCA
 from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
 from maxmargin.estimators.svc import SVC, NuSVC
 from maxmargin.estimators.svr import SVR, NuSVR
@@ -11,6 +12,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",
     "LSSVMRegressor",

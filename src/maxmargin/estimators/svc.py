@@ -42,9 +42,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class _SupportVectorClassifier(
-    Probabilities, ClassWeights, ClassifierMixin, SupportVectorMachine
-):
+class _SupportVectorClassifier(Probabilities, ClassWeights, ClassifierMixin, SupportVectorMachine):
     """Classes to pairs, pairs to problems, decision values to votes."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
