@@ -17,12 +17,14 @@ if TYPE_CHECKING:
         io,
         kernels,
         ledger,
+        logistic,
         losses,
         nu_svm,
         problems,
         solvers,
     )
     from maxmargin import estimators as estimators
+    from maxmargin.estimators.logistic import KernelLogisticRegression
     from maxmargin.estimators.models import certify
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
     from maxmargin.estimators.svc import SVC, NuSVC
@@ -35,6 +37,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "KernelLogisticRegression",
     "NuSVC",
     "NuSVR",
     "OneClassSVM",
@@ -50,6 +53,7 @@ __all__ = [
     "io",
     "kernels",
     "ledger",
+    "logistic",
     "losses",
     "nu_svm",
     "problems",
@@ -65,6 +69,7 @@ _HOMES = {
     "NuSVR": "maxmargin.estimators.svr",
     "OneClassSVM": "maxmargin.estimators.one_class",
     "SVDD": "maxmargin.estimators.one_class",
+    "KernelLogisticRegression": "maxmargin.estimators.logistic",
     "certify": "maxmargin.estimators.models",
     "show_versions": "maxmargin.versions",
 }
