@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         io,
         kernels,
         ledger,
+        logistic,
         losses,
         nu_svm,
         problems,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     )
     from maxmargin import estimators as estimators
     from maxmargin.estimators.least_squares import LSSVM, LSSVMRegressor
+    from maxmargin.estimators.logistic import KernelLogisticRegression
     from maxmargin.estimators.models import certify
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
     from maxmargin.estimators.pca import KernelPCA
@@ -39,6 +41,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "KernelLogisticRegression",
     "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",
@@ -58,6 +61,7 @@ __all__ = [
     "io",
     "kernels",
     "ledger",
+    "logistic",
     "losses",
     "nu_svm",
     "problems",
@@ -78,6 +82,7 @@ _HOMES = {
     "KernelRidgeCV": "maxmargin.estimators.ridge",
     "LSSVM": "maxmargin.estimators.least_squares",
     "LSSVMRegressor": "maxmargin.estimators.least_squares",
+    "KernelLogisticRegression": "maxmargin.estimators.logistic",
     "certify": "maxmargin.estimators.models",
     "show_versions": "maxmargin.versions",
 }

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from html import escape
 
 import numpy as np
@@ -22,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.problems import Problem
 from maxmargin.screening import ends, products
+from maxmargin.status import Status, verdict
 
 __all__ = [
     "Certificate",
@@ -32,6 +32,7 @@ __all__ = [
     "margin_bound",
     "margin_resolution",
     "prove",
+    "relative",
     "rounding",
     "uncertified",
 ]
@@ -40,19 +41,6 @@ Floats = NDArray[np.float64]
 
 EPS = float(np.finfo(np.float64).eps)
 _NOISE = 1e-9  # of the value: rounding that counts as gap
-
-
-class Status(StrEnum):
-    """How a solver ended; the value is the message, ``status == "optimal"`` works."""
-
-    OPTIMAL = "optimal"
-    STATIONARY = "stationary"
-    PRECISION_LIMIT = "precision_limit"
-    ITERATION_LIMIT = "iteration_limit"
-    TIME_LIMIT = "time_limit"
-    INTERRUPTED = "interrupted"
-    INFEASIBLE = "infeasible"
-    UNBOUNDED = "unbounded"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -159,6 +147,10 @@ def certify(
     >>> certify(problem, [0.5, -0.5])
     gap 0.0e+00 optimal
     """
+    own = getattr(problem, "certificate", None)
+    if own is not None:  # not the one QP
+        proof: Certificate = own(beta, tol=tol, gap_tol=gap_tol, status=status)
+        return proof
     given = np.asarray(beta, dtype=np.float64)
     point = problem.project(given)
     kbeta, error = map(problem.by_variable, products(problem, point, tol=tol))
@@ -168,21 +160,19 @@ def certify(
     dual = problem.scale * float((point * inner).sum())
     if noise > _NOISE * max(abs(primal), abs(dual)):
         gap += noise  # what Kβ is not known to is not proven either
-    relative = _relative(gap, primal, dual)
+    share = relative(gap, primal, dual)
     convex = problem.gram.convex
-    solved = violation <= tol and (gap_tol is None or relative <= gap_tol)
-    if solved and (status is None or status == Status.PRECISION_LIMIT):
-        status = Status.OPTIMAL
-    status = None if status is None else Status(status)
-    if status is Status.OPTIMAL and not (solved and rounding(problem, point) <= max(tol, 1e-6)):
-        status = Status.PRECISION_LIMIT  # K itself is known no better: nothing is proven at tol
-    if status is Status.OPTIMAL and convex is not True:
-        status = Status.STATIONARY
+    status = verdict(
+        status,
+        solved=violation <= tol and (gap_tol is None or share <= gap_tol),
+        precise=rounding(problem, point) <= max(tol, 1e-6),
+        convex=convex,
+    )
     return Certificate(
         primal=primal,
         dual=dual,
         gap=gap,
-        relative_gap=relative,
+        relative_gap=share,
         kkt_violation=violation,
         lam=lam,
         convex=convex,
@@ -288,7 +278,7 @@ def combine(certificates: Sequence[Certificate]) -> Certificate:
         primal=primal,
         dual=dual,
         gap=gap,
-        relative_gap=_relative(gap, primal, dual),
+        relative_gap=relative(gap, primal, dual),
         kkt_violation=max(c.kkt_violation for c in certificates),
         lam=np.concatenate([c.lam for c in certificates]),
         convex=False if False in convex else None if None in convex else True,
@@ -298,7 +288,8 @@ def combine(certificates: Sequence[Certificate]) -> Certificate:
     )
 
 
-def _relative(gap: float, primal: float, dual: float) -> float:
+def relative(gap: float, primal: float, dual: float) -> float:
+    """Divide a gap by the size of the values it lies between."""
     size = max(abs(primal), abs(dual))
     return gap if gap in (0.0, math.inf) else gap / size if size > 0 else math.inf
 

@@ -1,6 +1,7 @@
 """Estimators with scikit-learn's interface; the only place that knows scikit-learn."""
 
 from maxmargin.estimators.least_squares import LSSVM, LSSVMRegressor
+from maxmargin.estimators.logistic import KernelLogisticRegression
 from maxmargin.estimators.one_class import SVDD, OneClassSVM
 from maxmargin.estimators.pca import KernelPCA
 from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
@@ -12,6 +13,7 @@ __all__ = [
     "SVC",
     "SVDD",
     "SVR",
+    "KernelLogisticRegression",
     "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",

@@ -46,6 +46,10 @@ tol : float, default=1e-3
         if those hold the last support vectors (``n_reused_`` says how many). More rows, another C,
         ν or kernel only mean another starting point: the certificate decides when it is done."""
 
+_SHRINKING = """
+    shrinking : bool, default=True
+        Whether settled variables are set aside."""
+
 _CLASSES = """\
 probability : bool, default=False
         Learn ``predict_proba``, by Platt's sigmoid of the decision values of five folds, which
@@ -148,6 +152,7 @@ certificate_ : Certificate
 _PARTS = {
     "<kernel>": _KERNEL,
     "<solver>": _SOLVER,
+    "<solver_of_newton>": _SOLVER.replace(_SHRINKING, ""),
     "<of_classes>": _CLASSES,
     "<fitted>": _FITTED,
     "<fitted_classes>": _FITTED_CLASSES,

@@ -10,6 +10,8 @@ from maxmargin.solvers.steps import Step, steps
 if TYPE_CHECKING:
     from maxmargin.solvers.admm import ADMM
     from maxmargin.solvers.dual_coordinate import DualCoordinate
+    from maxmargin.solvers.gradient_logistic import GradientLogistic
+    from maxmargin.solvers.newton_logistic import NewtonLogistic
     from maxmargin.solvers.pegasos import Pegasos
     from maxmargin.solvers.platt import PlattSMO
     from maxmargin.solvers.qp import QP
@@ -20,6 +22,8 @@ __all__ = [
     "QP",
     "SMO",
     "DualCoordinate",
+    "GradientLogistic",
+    "NewtonLogistic",
     "Pegasos",
     "PlattSMO",
     "Progress",
@@ -31,10 +35,12 @@ __all__ = [
     "steps",
 ]
 
-# Estimators need none of these: they are loaded when they are first used.
+# Most estimators need none of these: they are loaded when they are first used.
 _HOMES = {
     "ADMM": "admm",
     "DualCoordinate": "dual_coordinate",
+    "GradientLogistic": "gradient_logistic",
+    "NewtonLogistic": "newton_logistic",
     "Pegasos": "pegasos",
     "PlattSMO": "platt",
     "QP": "qp",
