@@ -145,17 +145,20 @@ Smo::Choice Smo::extremes(std::int64_t g, Best<double> high, double low) const {
     return {g, chosen, high.value, -low};
 }
 
-// K beta += da a + db b, and in the same pass what `extremes` and `nearby` need.
+// K beta += da a + db b, and in the same pass what `extremes` and `nearby` need. A group on the
+// positions of an earlier one finds K beta up to date.
 template <class S>
-void Smo::advance(const S* a, double da, const S* b, double db) {
+void Smo::advance(const S* a, double by_a, const S* b, double by_b) {
     fall_.resize(position_.size());
     next_.clear();
     for (std::int64_t g = 0; g < static_cast<std::int64_t>(group_slots_.size()); ++g) {
         const auto [first, last] = slots_of(g);
         const double *up = up_.data() + first, *down = down_.data() + first;
-        double* F = F_.data() + first;
+        const auto at = first < last ? position_[first] : 0;
+        double* F = F_.data() + at;
         float* fall = fall_.data() + first;
-        const S *x = a + first, *y = b + first;
+        const S *x = a + at, *y = b + at;
+        const double da = first_on_[g] ? by_a : 0.0, db = first_on_[g] ? by_b : 0.0;
         const double shift = shift_[g];
         const auto n = last - first;
         Contest<double> rising;
@@ -195,7 +198,7 @@ std::int64_t Smo::nearby(const S* row, const Choice& choice) {
     constexpr double least = 1e-7;
     const float* fall = fall_.data() + first;
     const double* curvature = curvature_.data() + first;
-    const S* K = row + first;
+    const S* K = row + position_[first];
     const S same = static_cast<S>(own + own);
     const auto search = [&](auto sum_of) {
         return simd([&]() MM_LAMBDA {
@@ -405,7 +408,7 @@ double Smo::snapped(std::int64_t k, double value) const {
 // One step of SMO: move t from the variable that may fall to the one that should rise.
 template <class S>
 Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
-    if (same_ && !ahead_) {
+    if (fused_ && !ahead_) {
         const std::vector<S> nothing(static_cast<std::size_t>(active()), S(0));
         advance(nothing.data(), 0.0, nothing.data(), 0.0);
         for (std::size_t g = 0; g < shift_.size(); ++g)  // near the multiplier float is precise
@@ -417,7 +420,7 @@ Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
     const auto i = choice.up;
     choice.high = up_[i] - F_[position_[i]];
     const S* row_i = row_of(cache, i, choice.group, true, pool);
-    const auto j = same_ ? nearby(row_i, choice) : second_order(row_i, choice);
+    const auto j = fused_ ? nearby(row_i, choice) : second_order(row_i, choice);
     if (j < 0) return Outcome::converged;
     const auto a = best_variable(i, true), b = best_variable(j, false);
     const double sum = curvature_[i] + curvature_[j];
@@ -446,7 +449,7 @@ Outcome Smo::pair_step(RowCache<S>& cache, Pool& pool) {
     set_candidates(j);
     const bool timed = active() > 1000;  // the clock itself costs as much as a short row
     const double start = timed ? now() : 0.0;
-    if (same_) {
+    if (fused_) {
         for (std::size_t g = 0; g < shift_.size(); ++g)
             if (next_[g].up >= 0) shift_[g] = 0.5 * (next_[g].high + next_[g].low);
         advance(row_i, da, row_j, db);

@@ -72,6 +72,13 @@ std::vector<std::int64_t> Smo::working_set(double& worst) {
         for (std::int64_t k = 0; k < std::min<std::int64_t>(some, std::ssize(*wishes)); ++k)
             set.push_back((*wishes)[k].slot);
     }
+    if (std::ssize(position_) > active()) {  // groups share rows: keep their slots side by side
+        std::vector<char> wanted(static_cast<std::size_t>(active()), 0);
+        for (const auto slot : set) wanted[position_[slot]] = 1;
+        set.clear();
+        for (std::int64_t slot = 0; slot < std::ssize(position_); ++slot)
+            if (wanted[position_[slot]]) set.push_back(slot);
+    }
     std::ranges::sort(set);
     return chosen_ = set;
 }

@@ -58,7 +58,8 @@ void Smo::lay_out(const std::vector<char>& in_play) {
     queue_.clear();
     chosen_.clear();
     group_ = -1;
-    aligned_ = same_ = uniform_ = problem_.blocks == 1;
+    first_on_.clear();
+    aligned_ = fused_ = uniform_ = problem_.blocks == 1;
     const auto count = static_cast<std::int64_t>(order_.size());
     for (std::int64_t a = 0, b; a < count; a = b) {
         const auto group = problem_.group[order_[a]], row = problem_.row[order_[a]];
@@ -68,22 +69,27 @@ void Smo::lay_out(const std::vector<char>& in_play) {
             ++b;
         const auto slot = static_cast<std::int64_t>(position_.size());
         const auto groups = std::max<std::int64_t>(group, 0);
-        while (static_cast<std::int64_t>(group_slots_.size()) <= groups)
+        while (static_cast<std::int64_t>(group_slots_.size()) <= groups) {
             group_slots_.push_back({slot, slot});
+            first_on_.push_back(1);
+        }
         if (!in_play[row]) continue;
-        if (position_of[row] < 0) {
+        const bool is_new = position_of[row] < 0;
+        if (slot == group_slots_.back().first) first_on_.back() = is_new;
+        fused_ = fused_ && is_new == static_cast<bool>(first_on_.back());
+        if (is_new) {
             position_of[row] = active();
             row_at_.push_back(row);
         }
         if (slot > group_slots_.back().first && position_of[row] != position_.back() + 1)
             aligned_ = false;
-        same_ = same_ && position_of[row] == slot;
         position_.push_back(position_of[row]);
         variables_.push_back({a, b});
         curvature_.push_back(problem_.diagonal[row] + problem_.D[order_[a]]);
         uniform_ = uniform_ && curvature_.back() == curvature_.front();
         group_slots_.back().last = slot + 1;
     }
+    fused_ = fused_ && aligned_;
     shift_.assign(group_slots_.size(), 0.0);
     if (problem_.blocks > 1)
         for (std::size_t slot = 0; slot < position_.size(); ++slot)

@@ -125,7 +125,7 @@ class Smo {
     Choice extremes(std::int64_t group) const;
     Choice extremes(std::int64_t group, Best<double> highest, double lowest) const;
     template <class S>
-    void advance(const S* a, double da, const S* b, double db);
+    void advance(const S* a, double by_a, const S* b, double by_b);
     template <class S>
     std::int64_t nearby(const S* row, const Choice& choice);
     Choice most_violating() const;
@@ -208,11 +208,12 @@ class Smo {
     std::vector<double> up_, down_;       // per slot: s - Db of its candidates, or -inf, +inf
     std::vector<double> curvature_;       // per slot: K_ii + D
     bool aligned_ = true;                 // a group's slots lie on consecutive positions
-    bool same_ = true;                    // every slot is its position
+    std::vector<char> first_on_;          // per group: none before it lies on its positions
+    bool fused_ = true;                   // aligned, and each group on new positions or old ones
     bool uniform_ = true;                 // one curvature for all slots
 
-    // Where slots are positions, the pass that updates K beta also finds the next pair's first
-    // variable per group, and leaves K beta - down + shift per slot for the search of the second.
+    // Where it can be fused, the pass that updates K beta also finds the next pair's first variable
+    // per group, and leaves K beta - down + shift per slot for the search of the second.
     bool ahead_ = false;
     std::vector<Choice> next_;
     std::vector<double> shift_;  // per group: about its multiplier, so that float is precise there
