@@ -10,8 +10,8 @@ namespace mm {
 
 namespace {
 
-constexpr std::int64_t cells = 128 * 128;                      // of a tile
-constexpr double little = 1 << 27;                             // multiplications, about
+constexpr std::int64_t cells = 128 * 128;                     // of a tile
+constexpr double little = 1 << 27;                            // multiplications, about
 constexpr std::int64_t modest = 32 << 20, modest_rows = 512;  // bytes, or rows if that is more
 
 // Columns per task: enough tasks for many threads, and none too small to be worth handing out. No

@@ -20,13 +20,13 @@ constexpr double endless = 1e50;  // a variable this large is on its way to infi
 
 // The largest of n numbers. In lanes of the compiler's own vectors: it does not vectorise a maximum
 // of its own accord where NaN may occur.
-template <class V>
-MM_INLINE V largest_of(const V* x, std::int64_t n) {
+template <class V, int bytes>
+MM_INLINE V largest_of(Register<bytes>, const V* x, std::int64_t n) {
     V top = -std::numeric_limits<V>::infinity();
     std::int64_t k = 0;
 #if defined(__GNUC__)
-    constexpr std::int64_t lanes = 64 / sizeof(V);
-    typedef V Vector __attribute__((vector_size(64)));
+    constexpr std::int64_t lanes = bytes / sizeof(V);
+    typedef V Vector __attribute__((vector_size(bytes)));
     if (n >= lanes) {
         Vector highest, next;
         std::memcpy(&highest, x, sizeof highest);
@@ -76,14 +76,14 @@ struct Contest {
 };
 
 // The best of value(k), k in [0, n).
-template <class V, class Value>
-MM_INLINE Best<V> best_of(std::int64_t n, const Value& value) {
+template <class V, int bytes, class Value>
+MM_INLINE Best<V> best_of(Register<bytes> size, std::int64_t n, const Value& value) {
     Contest<V> contest;
     for (std::int64_t start = 0; start < n; start += block) {
         const std::int64_t count = std::min(n - start, block);
         V values[block];
         for (std::int64_t t = 0; t < count; ++t) values[t] = value(start + t);
-        contest.enter(start, largest_of(values, count));
+        contest.enter(start, largest_of(size, values, count));
     }
     return contest.decide(n, value);
 }
@@ -122,11 +122,13 @@ Smo::Choice Smo::extremes(std::int64_t g) const {
     const auto n = last - first;
     const auto [high, low] =
         with_lookup(aligned_, F_.data(), position_.data() + first, [&](auto F, auto) {
-            const auto highest = simd([&]() MM_LAMBDA {
-                return best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
+            const auto highest = simd([&](auto size) MM_LAMBDA {
+                return best_of<double>(size, n,
+                                       [&](std::int64_t k) MM_LAMBDA { return up[k] - F(k); });
             });
-            const auto lowest = simd([&]() MM_LAMBDA {
-                return best_of<double>(n, [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
+            const auto lowest = simd([&](auto size) MM_LAMBDA {
+                return best_of<double>(size, n,
+                                       [&](std::int64_t k) MM_LAMBDA { return F(k) - down[k]; });
             });
             return std::pair(highest, lowest);
         });
@@ -163,7 +165,7 @@ void Smo::advance(const S* a, double by_a, const S* b, double by_b) {
         const auto n = last - first;
         Contest<double> rising;
         double lowest = -inf;
-        const auto highest = simd([&]() MM_LAMBDA {
+        const auto highest = simd([&](auto size) MM_LAMBDA {
             for (std::int64_t start = 0; start < n; start += block) {
                 const auto count = std::min(n - start, block);
                 double rises[block], falls[block];
@@ -176,8 +178,8 @@ void Smo::advance(const S* a, double by_a, const S* b, double by_b) {
                     falls[t] = f - down[k];
                     fall[k] = static_cast<float>(falls[t] + shift);
                 }
-                rising.enter(start, largest_of(rises, count));
-                const double top = largest_of(falls, count);
+                rising.enter(start, largest_of(size, rises, count));
+                const double top = largest_of(size, falls, count);
                 lowest = top > lowest ? top : lowest;
             }
             return rising.decide(n, [&](std::int64_t k) MM_LAMBDA { return up[k] - F[k]; });
@@ -201,8 +203,8 @@ std::int64_t Smo::nearby(const S* row, const Choice& choice) {
     const S* K = row + position_[first];
     const S same = static_cast<S>(own + own);
     const auto search = [&](auto sum_of) {
-        return simd([&]() MM_LAMBDA {
-            return best_of<float>(last - first, [&](std::int64_t k) MM_LAMBDA {
+        return simd([&](auto size) MM_LAMBDA {
+            return best_of<float>(size, last - first, [&](std::int64_t k) MM_LAMBDA {
                 const S sum = sum_of(k);
                 const S flat = (sum < 0 ? -sum : sum) * static_cast<S>(least);
                 const S eta = sum - 2 * K[k];
@@ -301,8 +303,8 @@ std::int64_t Smo::second_order(const S* row, const Choice& choice) {
     // Below this share of K_ii + K_jj the curvature is rounding as soon as the difference is.
     constexpr double least = 1e-7;
     const auto search = [&](auto F, auto K) {
-        return simd([&]() MM_LAMBDA {
-            return best_of<float>(last - first, [&](std::int64_t k) MM_LAMBDA {
+        return simd([&](auto size) MM_LAMBDA {
+            return best_of<float>(size, last - first, [&](std::int64_t k) MM_LAMBDA {
                 const double difference = (high - down[k] + F(k)) * scale;
                 const S sum = static_cast<S>(own + curvature[k]);
                 const S flat = (sum < 0 ? -sum : sum) * static_cast<S>(least);
@@ -356,8 +358,8 @@ const S* Smo::row_of(RowCache<S>& cache, std::int64_t slot, std::int64_t group, 
         const double* limit = (up ? up_ : down_).data() + from;
         const auto best =
             with_lookup(aligned_, F_.data(), position_.data() + from, [&](auto F, auto) {
-                return simd([&]() MM_LAMBDA {
-                    return best_of<double>(to - from, [&](std::int64_t k) MM_LAMBDA {
+                return simd([&](auto size) MM_LAMBDA {
+                    return best_of<double>(size, to - from, [&](std::int64_t k) MM_LAMBDA {
                         return up ? limit[k] - F(k) : F(k) - limit[k];
                     });
                 });
@@ -474,9 +476,10 @@ Outcome Smo::single_step(RowCache<S>& cache, Pool& pool) {
                 const double rise = up[k] - F(k), fall = F(k) - down[k];
                 return rise > fall ? rise : fall;
             };
-            const auto largest = simd([&]() MM_LAMBDA { return best_of<double>(n, wish); });
-            const auto gain = simd([&]() MM_LAMBDA {
-                return best_of<double>(n, [&](std::int64_t k) MM_LAMBDA {
+            const auto largest =
+                simd([&](auto size) MM_LAMBDA { return best_of<double>(size, n, wish); });
+            const auto gain = simd([&](auto size) MM_LAMBDA {
+                return best_of<double>(size, n, [&](std::int64_t k) MM_LAMBDA {
                     const double v = wish(k), c = curvature[k] > 1e-300 ? curvature[k] : 1e-300;
                     return v > 0 ? v * (v / c) : -inf;
                 });

@@ -46,14 +46,27 @@ inline Isa isa() {
 #endif
 }
 
+// The bytes of a register, for loops written in the compiler's own vectors: those that are wider
+// than the set has are lowered to scalar code.
+template <int bytes>
+struct Register {};
+
+template <int bytes, class F>
+MM_INLINE auto call(F& f) {
+    if constexpr (requires { f(Register<bytes>{}); })
+        return f(Register<bytes>{});
+    else
+        return f();
+}
+
 #if MM_DISPATCH
 template <class F>
 __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma"), noinline)) auto run_avx512(F& f) {
-    return f();
+    return call<64>(f);
 }
 template <class F>
 __attribute__((target("avx2,fma"), noinline)) auto run_avx2(F& f) {
-    return f();
+    return call<32>(f);
 }
 #endif
 
@@ -66,7 +79,7 @@ auto simd(F&& f) {
         default: break;
     }
 #endif
-    return f();
+    return call<16>(f);
 }
 
 // exp(x) for x <= 0. Cody-Waite reduction x = n ln 2 + r, a polynomial in r, then 2^n by adding n
