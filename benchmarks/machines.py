@@ -21,7 +21,7 @@ from sklearn.svm import SVC as TheirSVC
 from maxmargin import SVC, KernelLogisticRegression, KernelPCA, KernelRidge
 
 SIZES = (500, 1000, 2000, 5000, 10000)
-ENOUGH = 2.0  # seconds for one row of a table: one to nine rounds
+ENOUGH = 2.0  # seconds for one row of a table: two to nine rounds
 PAUSE = 0.05  # seconds before each fit: until then the last one's BLAS threads spin
 
 
@@ -35,7 +35,7 @@ def beside(*works):
             results[j] = works[j]()
             times[j].append(time.perf_counter() - begun)
         spent = time.perf_counter() - start
-        if spent > ENOUGH or (k and spent * (k + 2) / (k + 1) > ENOUGH):
+        if k and spent * (k + 2) / (k + 1) > ENOUGH:  # two rounds at least
             break
     return [median(each) for each in times], results
 
