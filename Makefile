@@ -20,7 +20,8 @@ WORKERS := -n auto --maxprocesses 8 --dist worksteal
 # An active virtual environment or a user's pip settings must not leak in.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help venv build demo test slow lint format bench-small bench bench-growth docs sanitize clean FORCE
+.PHONY: help venv build demo test slow lint format bench-small bench bench-growth \
+  bench-machines bench-probabilities docs sanitize clean FORCE
 .DELETE_ON_ERROR:
 
 help: ## list the targets
@@ -59,6 +60,12 @@ bench: $(BUILD) $(BENCH) ## all peers side by side; QUICK=1 TOL= CACHE= ONLY= PE
 
 bench-growth: $(BUILD) $(BENCH) ## time and memory at growing n
 	$(PY) benchmarks/growth.py
+
+bench-machines: $(BUILD) ## kernel ridge, PCA, logistic regression and probabilities; ONLY=
+	$(PY) benchmarks/machines.py
+
+bench-probabilities: $(BUILD) ## cross-validated log-loss of tuned machines; ONLY=
+	$(PY) benchmarks/probabilities.py
 
 docs: $(BUILD) $(DOCS) ## build the documentation, running every example
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from importlib.metadata import version
 from pathlib import Path
 from re import search
 
@@ -156,6 +157,17 @@ def machine(settings, found):
         "solvers": found,
         "settings": asdict(settings),
     }
+
+
+def machine_line():
+    """The machine and the versions in one line, for tables without settings."""
+    who = ("numpy", "scipy", "scikit-learn", "maxmargin")
+    return (
+        f"{cpu()}, {os.cpu_count()} CPUs, {platform.system()} {platform.machine()}, "
+        f"{_core.instruction_set()}; load {os.getloadavg()[0]:.1f} before the run; "
+        f"{datetime.now().astimezone().date()}, commit {commit()}. Python "
+        f"{platform.python_version()}, {', '.join(f'{name} {version(name)}' for name in who)}."
+    )
 
 
 def cpu():

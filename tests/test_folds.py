@@ -61,6 +61,36 @@ def test_equal_to_folds_from_nothing(name, stored):
         assert abs(off[0]) < 2e-2
 
 
+@pytest.mark.parametrize("name", sorted(makers(np.ones(1))))
+def test_what_stays_at_its_bound_is_left_out(monkeypatch, name):
+    """The same folds from the samples near the margin alone, for every formulation."""
+    X, y = data(300)
+    gram, fold = kernels.RBF(gamma=0.5).gram(X), folds.stratified(y)
+    whole = solve(makers(y)[name](gram, np.arange(len(y))), tol=1e-7)
+    expected = folds.out_of_fold(whole, fold, tol=1e-7)
+    monkeypatch.setattr(folds, "_SMALL", 0)
+    monkeypatch.setattr(folds, "_TINY", 0)
+    found = folds.out_of_fold(whole, fold, tol=1e-7)
+    for f in range(fold.max() + 1):
+        off = (found - expected)[fold == f]
+        np.testing.assert_allclose(off, off[0], atol=1e-5)
+        assert abs(off[0]) < 2e-2
+
+
+@pytest.mark.parametrize("C", [1e-6, 1e-2])
+def test_no_sample_need_be_near_the_margin(monkeypatch, C):
+    """At a tiny C every sample is at its bound, far inside the margin."""
+    X, y = data(300)
+    problem = problems.soft_margin(kernels.RBF(gamma=0.5).gram(X), y, C=C)
+    whole, fold = solve(problem, tol=1e-6), folds.stratified(y)
+    expected = folds.out_of_fold(whole, fold, tol=1e-6)
+    monkeypatch.setattr(folds, "_SMALL", 0)
+    found = folds.out_of_fold(whole, fold, tol=1e-6)
+    for f in range(fold.max() + 1):
+        off = (found - expected)[fold == f]
+        np.testing.assert_allclose(off, off[0], atol=1e-5)
+
+
 @pytest.mark.parametrize("near", [-1.0, 0.05, 0.3])
 def test_part_of_the_rows_is_enough(monkeypatch, near):
     """Rows beyond the support vectors come in as they are needed."""

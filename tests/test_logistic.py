@@ -127,6 +127,27 @@ def test_newton_follows_the_path_to_a_large_C(C):
     assert proof.relative_gap <= 1e-6
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_ten_separable_classes_at_a_large_C(seed):
+    """On the way all probabilities are 0 or 1 in float64, and nothing bends the loss."""
+    X, y = load_digits(return_X_y=True)
+    part = np.random.default_rng(seed).permutation(len(X))[:300]
+    clf = KernelLogisticRegression(C=1e4, gamma=3 / 64).fit(scale(X)[part], y[part])
+    assert clf.certificate_.status == "optimal"
+    assert clf.certificate_.relative_gap <= 1e-6
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e300])
+def test_the_best_biases_of_far_scores_are_numbers(far):
+    rng = np.random.default_rng(0)
+    codes = np.arange(40) % 4
+    problem = logistic(kernels.Linear().gram(rng.normal(size=(40, 2))), codes, C=1e6)
+    for kbeta in (far * rng.normal(size=(40, 4)), far * np.eye(4)[codes]):
+        b = problem.best_bias(kbeta)
+        assert np.isfinite(b).all()
+        assert problem.loss(kbeta + b) <= problem.loss(kbeta)
+
+
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_certificate_of_any_point_encloses_the_optimum(classes):
     X, codes = blobs(20, classes, seed=5)
@@ -424,6 +445,7 @@ def test_tiny_C_leaves_the_frequencies():
         ([[0.0]], [0], {}, "greater than one"),
         ([[0.0], [1.0]], [0, 1], {"C": np.inf}, "'C' parameter"),
         ([[0.0], [1.0]], [0, 1], {"C": 0.0}, "'C' parameter"),
+        ([[0.0], [1.0]], [0, 1], {"C": 1e300}, "beyond float64"),
         ([[np.nan], [1.0]], [0, 1], {}, "NaN"),
         ([[np.inf], [1.0]], [0, 1], {}, "infinity"),
         (np.empty((0, 1)), [], {}, "0 sample"),

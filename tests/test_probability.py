@@ -178,7 +178,7 @@ def test_class_weight_moves_the_machine_and_not_the_base_rate(cancer):
     assert clf.predict_proba(X[some])[:, 0].mean() == pytest.approx(40 / len(some), abs=0.03)
 
 
-@pytest.mark.parametrize("counts", [(1, 20), (2, 20), (3, 4)])
+@pytest.mark.parametrize("counts", [(1, 1), (1, 2), (1, 20), (2, 20), (3, 4)])
 def test_tiny_classes(counts):
     X = np.arange(sum(counts), dtype=float)[:, None]
     y = np.repeat([0, 1], counts)

@@ -439,7 +439,7 @@ def test_one_row_at_a_time():
     for model in (KernelRidge(), KernelRidge(kernel="rbf"), KernelRidge(kernel="cosine")):
         model.fit(X, Y)
         rows = np.concatenate([model.predict(X[i : i + 1]) for i in range(len(X))])
-        np.testing.assert_allclose(rows, model.predict(X), rtol=1e-12)
+        np.testing.assert_allclose(rows, model.predict(X), rtol=1e-12, atol=1e-14)
 
 
 def test_threads_change_nothing():
@@ -450,3 +450,16 @@ def test_threads_change_nothing():
 
 def test_coef_only_for_the_linear_kernel():
     assert not hasattr(KernelRidge(kernel="rbf"), "coef_")
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_targets_of_any_size_are_proven_or_refused(size, kernel):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 3)), size * rng.normal(size=20)
+    model = KernelRidge(kernel=kernel)
+    if size == 1e300:
+        with pytest.raises(ValueError, match="squares of y overflow"):
+            model.fit(X, y)
+    else:
+        assert model.fit(X, y).certificate_.status == "optimal"

@@ -27,6 +27,7 @@ def fit_sigmoids(
     ----------
     scores, signs, weight : ndarray of shape (n_values,)
         Decision values of samples a machine has not been trained on, their labels ±1 and weights.
+        Infinity and NaN, of a machine that had no samples left to train on, count as 0.
     machine : ndarray of int of shape (n_values,)
         Whose value it is, 0 .. count - 1.
     count : int
@@ -51,6 +52,7 @@ def fit_sigmoids(
     total = _sums(machine, count)
     plus, minus = total(weight * (signs > 0)), total(weight * (signs < 0))
     target = np.where(signs > 0, ((plus + 1) / (plus + 2))[machine], (1 / (minus + 2))[machine])
+    scores = np.where(np.isfinite(scores), scores, 0.0)
     unit = np.maximum(total(np.abs(scores) * weight), 1e-300) / np.maximum(plus + minus, 1e-300)
     f = scores / unit[machine]  # machines of any scale are alike
 

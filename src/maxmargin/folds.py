@@ -1,8 +1,8 @@
 """Solve a problem again without some of its samples, over one Gram, from one solution.
 
 A fold is the same problem with some bounds closed. Its solution differs from that of all samples in
-few places, and mostly lies on the same support vectors: the square of K over these, and over the
-samples near the margin, serves all folds, and starts each near its end.
+few places, and mostly has the same variables at the same bounds: the square of K over the samples
+near the margin serves all folds, and starts each near its end.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Ints = NDArray[np.int64]
 
 _SECONDS = 0.1  # between two looks at `stop`
 _SMALL = 2048  # rows: the whole square costs less than choosing among them
-_NEAR = 0.3  # of the margin: samples this far beyond it may become support vectors
+_NEAR = 0.1  # of the margin: samples within this distance may come to another bound
 _ROUNDS = 8
 _TINY, _CLOSER = 256, 1e-7  # where the same digits, whatever the path was, cost little
 _WORKING_SETS = 256, 512  # slots of a round: up to 4096 rows, and beyond
@@ -173,7 +173,7 @@ class _Place:
 
 
 class _Folds:
-    """The folds on a part of the rows; the others have β = 0, which `grow` checks."""
+    """The folds on a part of the rows; elsewhere β stays at its bound, which `grow` checks."""
 
     def __init__(
         self, solution: Solution, members: Sequence[Problem], tol: float, solver: SMO
@@ -181,21 +181,75 @@ class _Folds:
         self.problem, self.members = solution.problem, members
         self.tol, self.solver = tol, solver
         self.threads = thread_count(solver.n_threads)
+        self.start = solution.beta
         kbeta, _ = products(self.problem, solution.beta, tol=tol)  # known to the certificate
         self.beta = np.tile(solution.beta, (len(members), 1))
         self.kbeta = np.tile(kbeta, (len(members), 1))
+        self.followed = self.beta.copy()  # up to where Kβ outside the place is right
         self.lam = np.zeros((len(members), self.problem.n_groups))
         self.violations = np.full(len(members), np.inf)
+        self.going = np.arange(len(members))
         n = self.problem.gram.n
-        whole = n <= _SMALL or self.problem.gram.matrix is not None
-        self.place = _Place.of(self.problem, np.arange(n) if whole else self._near(solution))
+        if n <= _SMALL or self.problem.gram.matrix is not None:
+            self.place = _Place.of(self.problem, np.arange(n))
+        else:
+            self.place = self._near(solution)
+            self._leave()
 
-    def _near(self, solution: Solution) -> Ints:
-        """The support vectors, and what lies near the bound at which β becomes one."""
-        p = self.problem
-        gradient = p.s - p.by_variable(self.kbeta[0]) - p.spread(solution.certificate.lam)
-        close = (p.u > 0) & (gradient > -_NEAR) | (p.l < 0) & (gradient < _NEAR)
-        return np.unique(p.row[close | (solution.beta != 0)])
+    def _near(self, solution: Solution) -> _Place:
+        """The samples that may come to another bound, or leave theirs.
+
+        Together with all support vectors if those alone could not keep the sums of the groups.
+        """
+        p, beta = self.problem, solution.beta
+        gradient = p.s - p.by_variable(self.kbeta[0]) - p.D * beta
+        gradient -= p.spread(solution.certificate.lam)
+        rising = (beta < p.u) & (gradient > -_NEAR)
+        falling = (beta > p.l) & (gradient < _NEAR)
+        place = _Place.of(p, np.unique(p.row[rising | falling]))
+        if all(self._balanced(f, place) for f in range(len(self.members))):
+            return place
+        return _Place.of(p, np.unique(p.row[rising | falling | (beta != 0)]))
+
+    def _balanced(self, f: int, place: _Place) -> bool:
+        """Whether the variables there can make up for those that a fold takes away elsewhere."""
+        q, here = self.members[f], place.variables
+        m = self._missing(f, self._at_bounds(f), here)
+        low, high = (_by_group(q.group[here], end[here], len(m)) for end in (q.l, q.u))
+        return len(here) > 0 and bool(((low <= m) & (m <= high) & (low < high)).all())
+
+    def _at_bounds(self, f: int) -> Floats:
+        """The start, each variable that is at a bound at the same one of the fold's."""
+        p, q = self.problem, self.members[f]
+        return np.where(
+            self.start == p.u, q.u, np.where(self.start == p.l, q.l, np.clip(self.start, q.l, q.u))
+        )
+
+    def _missing(self, f: int, beta: Floats, here: Ints) -> Floats:
+        """What the variables of a place must sum to in each group."""
+        q = self.members[f]
+        elsewhere = beta.copy()
+        elsewhere[here] = 0.0
+        return np.asarray(q.m - _by_group(q.group, elsewhere, len(q.m)))
+
+    def _leave(self) -> None:
+        """Let β elsewhere be what it is in each fold, and tell the place."""
+        for f in self.going.tolist():
+            self.beta[f] = self._at_bounds(f)
+        self.beta[:, self.place.variables] = self.start[self.place.variables]
+        self._follow(self.place.rows)
+
+    def _follow(self, rows: Ints) -> None:
+        """Let Kβ on these rows be that of the folds that have moved."""
+        p, moves = self.problem, self.beta[self.going] - self.followed[self.going]
+        moved = np.stack([p.by_row(by) for by in moves], axis=1)
+        support = np.flatnonzero(moved.any(axis=1))
+        kind = _core.SingleBasis if p.gram.single_products else _core.Basis
+        basis = kind(p.gram.core_rows, support, p.gram.program)
+        values = expand(
+            basis, as_rows(p.gram.X[rows]), moved[support], n_threads=self.threads, single=True
+        )
+        self.kbeta[np.ix_(self.going, rows)] += values.T
 
     def fits(self) -> bool:
         """Whether the square is small, or within the cache."""
@@ -205,28 +259,28 @@ class _Folds:
         return size <= _SMALL or 8 * size**2 <= (2000.0 if limit is None else limit) * 2**20
 
     def run(self, stop: Callable[[], bool]) -> bool:
-        """Solve all folds on the rows chosen; False if told to stop."""
+        """Solve the folds that are not done on the rows chosen; False if told to stop."""
         p, (rows, variables) = self.problem, (self.place.rows, self.place.variables)
         at = np.zeros(p.gram.n, dtype=np.int64)
         at[rows] = np.arange(len(rows))
         lower, upper, D = (
-            np.stack([getattr(member, name)[variables] for member in self.members])
+            np.stack([getattr(self.members[f], name)[variables] for f in self.going.tolist()])
             for name in ("l", "u", "D")
         )
+        sums = np.stack([self._missing(f, self.beta[f], variables) for f in self.going.tolist()])
         closer = _CLOSER if len(rows) <= _TINY else 0.9
         family = _core.Family(
             as_rows(p.gram.square(rows)), p.s[variables], lower, upper, D, at[p.row[variables]],
-            p.group[variables], np.stack([member.m for member in self.members]),
-            p.gram.diag[rows], self.beta[:, variables].copy("C"), self.kbeta[:, rows].copy("C"),
+            p.group[variables], sums, p.gram.diag[rows],
+            self.beta[np.ix_(self.going, variables)], self.kbeta[np.ix_(self.going, rows)],
             length=1, tol=closer * self.tol, working_set=_WORKING_SETS[len(rows) > 4096],
         )  # fmt: skip
         while not family.run(_SECONDS, self.threads):
             if stop():
                 return False
-        self.beta[:] = 0.0
-        self.beta[:, variables] = family.beta
-        self.kbeta[:, rows] = family.kbeta
-        self.lam[:], self.violations[:] = family.multipliers, family.violations
+        self.beta[np.ix_(self.going, variables)] = family.beta
+        self.kbeta[np.ix_(self.going, rows)] = family.kbeta
+        self.lam[self.going], self.violations[self.going] = family.multipliers, family.violations
         return True
 
     def solved(self, f: int) -> bool:
@@ -239,21 +293,31 @@ class _Folds:
         rest = np.flatnonzero(~inside)
         if not len(rest):
             return False
-        coef = np.stack([p.by_row(beta) for beta in self.beta], axis=1)
-        support = np.flatnonzero(coef.any(axis=1))
-        kind = _core.SingleBasis if p.gram.single_products else _core.Basis
-        basis = kind(p.gram.core_rows, support, p.gram.program)
-        values = expand(
-            basis, as_rows(p.gram.X[rest]), coef[support], n_threads=self.threads, single=True
-        )
-        self.kbeta[:, rest] = values.T
+        self._follow(rest)
+        self.followed[self.going] = self.beta[self.going]
         new = np.zeros(p.gram.n, dtype=bool)
         outside = np.flatnonzero(~inside[p.row])
-        for q, kbeta, lam in zip(self.members, self.kbeta, self.lam, strict=True):
-            wish = (q.s - kbeta[q.row] - q.spread(lam))[outside]
-            wrong = (q.u[outside] > 0) & (wish > self.tol) | (q.l[outside] < 0) & (wish < -self.tol)
-            new[q.row[outside[wrong]]] = True
-        if not new.any():
+        wrong = {f: self._wrong(f, outside) for f in self.going.tolist()}
+        self.going = np.array([f for f, some in wrong.items() if len(some)], dtype=np.int64)
+        if not len(self.going):
             return False
+        for variables in wrong.values():
+            new[p.row[variables]] = True
         self.place = _Place.of(p, np.flatnonzero(inside | new))
         return True
+
+    def _wrong(self, f: int, variables: Ints) -> Ints:
+        """Those of the variables that are at the wrong bound."""
+        q, beta = self.members[f], self.beta[f]
+        wish = q.s - self.kbeta[f, q.row] - q.D * beta - q.spread(self.lam[f])
+        wrong: Ints = np.flatnonzero(
+            (beta < q.u) & (wish > self.tol) | (beta > q.l) & (wish < -self.tol)
+        )
+        return np.intersect1d(variables, wrong, assume_unique=True)
+
+
+def _by_group(group: Ints, values: Floats, count: int) -> Floats:
+    """Sum values by group; those of no group are left out."""
+    inside = group >= 0
+    sums = np.bincount(group[inside], weights=values[inside], minlength=count)
+    return np.asarray(sums, dtype=np.float64)

@@ -327,8 +327,11 @@ class Woodbury:
         self._F, self._D = F, D[:, None]
         if not (D > 0).all():
             raise LinAlgError("the primal system needs a positive diagonal")
-        inner = _scaled_rows(F, 1.0 / D).T @ F
+        with np.errstate(over="ignore", invalid="ignore"):
+            inner = _scaled_rows(F, 1.0 / D).T @ F
         inner = np.asfortranarray(inner.toarray() if sparse.issparse(inner) else inner)
+        if not np.isfinite(inner).all():
+            raise LinAlgError("the primal system overflows")
         inner[np.diag_indices_from(inner)] += 1.0
         self._factor, info = lapack.dpotrf(inner, lower=0, clean=0, overwrite_a=1)
         if info != 0:  # rounding: I alone is positive definite

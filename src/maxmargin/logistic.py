@@ -32,6 +32,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _NOISE = 1e-9  # of the value: rounding that counts as gap
+_MOST = 1e100  # price: squares of it must be numbers
 _REACH = 8.0  # of the first step to a bias whose bracket is still open
 _STEPS = 200  # to the best bias; halving an interval alone takes fewer
 
@@ -233,11 +234,14 @@ class LogisticProblem:
             p = self.probabilities(kbeta + b)
             mass = (C * p).sum(axis=0)
             bend = np.diag(mass) - p.T @ (C * p)
-            step = -np.linalg.pinv(bend, hermitian=True) @ slope
-            new = b + step - step.mean()
-            after = self.pull(kbeta + new)
+            most = max(float(np.abs(bend).max()), 1e-250)  # nothing bends where all p are 0 or 1
+            with np.errstate(over="ignore", invalid="ignore"):
+                step = -np.linalg.pinv(bend / most, hermitian=True) @ (slope / most)
+            far = not np.abs(step).max() <= _REACH
+            new = b if far else b + step - step.mean()
+            after = pull if far else self.pull(kbeta + new)
             worse = np.abs(after.sum(axis=0)).max() >= 0.9 * np.abs(slope).max()
-            if worse or np.abs(step).max() > _REACH:
+            if worse:
                 totals = np.bincount(self.codes, weights=self.C, minlength=self.n_outputs)
                 ratio = np.log(totals / np.maximum(mass, 1e-300))
                 scaled = b + ratio - ratio.mean()
@@ -393,6 +397,8 @@ def logistic(
             f"C={C} must be positive and finite: without a penalty on w, log-loss has no minimum "
             "on separable data. Use SVC(C=inf) for the hard margin."
         )
+    if C > _MOST:
+        raise ValueError(f"C={C:g} is beyond float64: at most {_MOST:g}. Use SVC(C=inf).")
     weight = np.ones(gram.n) if sample_weight is None else np.asarray(sample_weight, np.float64)
     if weight.shape != (gram.n,) or not ((weight > 0) & np.isfinite(weight)).all():
         raise ValueError(f"sample_weight must be {gram.n} positive finite numbers.")

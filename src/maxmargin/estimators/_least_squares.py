@@ -11,9 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import LinAlgError, LinAlgWarning
+from scipy.linalg import LinAlgError, LinAlgWarning, norm
 from sklearn.base import BaseEstimator, _fit_context
-from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.utils import estimator_html_repr
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
@@ -27,11 +26,12 @@ from maxmargin.kernels import Kernel, Linear, Precomputed
 from maxmargin.linear_systems import Answer, fits, loo_residuals, solve
 from maxmargin.problems import least_squares
 
-__all__ = ["KernelLeastSquares", "pairwise"]
+__all__ = ["KernelLeastSquares"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_LARGE = 1e153  # norm of the targets: its square is still a number
 _WIDE = 1 << 22  # features: for more of them, w costs more than the training rows
 
 
@@ -156,6 +156,11 @@ class KernelLeastSquares(BaseEstimator):
         X, y = self._validate_fit(X, y)
         given = self._weights(sample_weight, X)
         Y, weight = self._encode(X, y, given)
+        if not norm(Y.ravel()) < _LARGE:
+            raise ValueError(
+                f"the squares of y overflow (largest value {np.abs(Y).max():.3g}); scale the "
+                "targets first."
+            )
         ridge = self._ridge(Y.shape[1])
         kept, gram, w = self._training(X, weight, given)
         answer, ridge = self._solve(gram, Y[kept], ridge, w)
@@ -263,7 +268,7 @@ class KernelLeastSquares(BaseEstimator):
             if kbeta is not None and np.array_equal(point, beta[:, k]):
                 gram.remember(point, kbeta[:, k])
             # The violation is a difference of two components of a residual below tol ‖y‖.
-            tol = 2 * self.tol * float(np.linalg.norm(y))
+            tol = 2 * self.tol * float(norm(y))  # LAPACK's, which neither over- nor underflows
             proofs.append(prove(problem, point, b[k : k + 1] if self._bias else b[:0], tol=tol))
         return proofs
 
@@ -377,10 +382,3 @@ def _times(K: Floats, coef: Floats) -> Floats:
     """K @ coef; BLAS is much faster if it knows that there is one column."""
     out: Floats = K @ coef if coef.shape[1] > 1 else (K @ np.ascontiguousarray(coef[:, 0]))[:, None]
     return out
-
-
-def pairwise(X: Any, Z: Any, metric: Any, params: dict[str, Any]) -> Floats:
-    """Kernel values as scikit-learn computes them, in float64."""
-    X, Z = (A if A is None else A.astype(np.float64, copy=False) for A in (X, Z))
-    K = pairwise_kernels(X, Z, metric=metric, filter_params=True, **params)
-    return np.asarray(K.toarray() if sp.issparse(K) else K, dtype=np.float64)

@@ -37,6 +37,10 @@ Array = NDArray[Any]
 _FEW = 20  # rows for each component: with fewer, a Krylov space is as large as the matrix
 
 
+class _NoSparsePreImages(NotImplementedError, TypeError):
+    """What scikit-learn's KernelPCA raises, and what its checks of an estimator ask for."""
+
+
 class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Find the directions of largest variance in a kernel's feature space.
 
@@ -261,7 +265,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             shape = "x".join(map(str, X.shape))
             raise ValueError(f"Kernel matrix must be a square matrix. Input is a {shape} matrix.")
         if self.fit_inverse_transform and sp.issparse(X):
-            raise NotImplementedError(
+            raise _NoSparsePreImages(
                 "Inverse transform not implemented for sparse matrices! Pre-images would be dense."
             )
         return X

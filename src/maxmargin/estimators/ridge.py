@@ -17,12 +17,12 @@ from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from maxmargin import kernels
 from maxmargin.estimators._docs import documented
-from maxmargin.estimators._least_squares import KernelLeastSquares, pairwise
+from maxmargin.estimators._least_squares import KernelLeastSquares
+from maxmargin.estimators._pairwise import compiled, pairwise
 from maxmargin.grams import Gram
 from maxmargin.inverses import Decomposed, Features, Inverse
-from maxmargin.kernels import Kernel, Linear
+from maxmargin.kernels import Kernel, Linear, Precomputed
 from maxmargin.linear_systems import Answer
 
 __all__ = ["KernelRidge", "KernelRidgeCV"]
@@ -47,26 +47,22 @@ class _KernelRidge(MultiOutputMixin, RegressorMixin, KernelLeastSquares):
     def _kernel_object(self) -> Kernel | None:
         if isinstance(self.kernel, Kernel):
             return self.kernel
-        if not isinstance(self.kernel, str):
+        if not isinstance(self.kernel, str) or self.kernel == "cosine":  # not of the rows alone
             return None
-        gamma = "auto" if self.gamma is None else self.gamma  # 1 / n_features
-        whole = float(self.degree).is_integer()
-        poly = kernels.Polynomial(int(self.degree), gamma=gamma, coef0=self.coef0)
-        named = {
-            "linear": Linear(),
-            "rbf": kernels.RBF(gamma=gamma),
-            "sigmoid": kernels.Sigmoid(gamma, coef0=self.coef0),
-            "laplacian": kernels.Laplacian(gamma),
-            "chi2": kernels.Chi2(1.0 if self.gamma is None else self.gamma),
-            "precomputed": kernels.Precomputed(),
-        } | (dict.fromkeys(("poly", "polynomial"), poly) if whole else {})
-        return named.get(self.kernel)
+        if self.kernel == "precomputed":
+            return Precomputed()
+        return compiled(self.kernel, gamma=self.gamma, degree=self.degree, coef0=self.coef0)
 
     def _pairwise(self, X: Any, Z: Any = None) -> Floats:
-        if callable(self.kernel):
-            return pairwise(X, Z, self.kernel, self.kernel_params or {})
-        params = {"gamma": self.gamma, "degree": self.degree, "coef0": self.coef0}
-        return pairwise(X, Z, self.kernel, params)
+        rows = (A if A is None else A.astype(np.float64, copy=False) for A in (X, Z))
+        return pairwise(
+            *rows,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            kernel_params=self.kernel_params,
+        )
 
     def _validate_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
         return self._validate(X, y, multi_output=True, y_numeric=True)
