@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR, LinearSVC, NuSVC
+from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, OneClassSVM
 
 import maxmargin
 from maxmargin import kernels
@@ -311,13 +311,71 @@ def test_input_forms(moons, convert):
     assert (display.free | display.bound).any()
 
 
-def test_sparse_where_the_picture_is_dense():
+@pytest.mark.parametrize("n_features", [2, 6])
+@pytest.mark.parametrize("machine", [SVC, maxmargin.SVC])
+@pytest.mark.parametrize("few_cells", [0, 1 << 22])
+def test_sparse_draws_what_dense_draws(n_features, machine, few_cells, monkeypatch):
+    monkeypatch.setattr("maxmargin.displays._machine.FEW_CELLS", few_cells)
+    X, y = make_classification(60, 6, random_state=0)
+    X = X[:, :n_features]
+    dense = MarginDisplay.from_estimator(machine().fit(X, y), X, y, **COARSE)
+    S = sparse.csr_array(X)
+    display = MarginDisplay.from_estimator(machine().fit(S, y), S, y, **COARSE)
+    flip = np.sign((dense.points * display.points).sum(axis=0))
+    assert np.allclose(display.points, flip * dense.points)
+    assert np.array_equal(display.bound, dense.bound)
+    if n_features == 2:
+        assert np.allclose(display.response, dense.response)
+        assert np.allclose(display.slack_ends, dense.slack_ends, equal_nan=True)
+
+
+def test_sparse_behind_a_projection():
     X, y = make_classification(60, 6, random_state=0)
     X = sparse.csr_array(X)
     clf = make_pipeline(TruncatedSVD(2, random_state=0), SVC()).fit(X, y)
     assert MarginDisplay.from_estimator(clf, X, y, **COARSE).points.shape == (60, 2)
-    with pytest.raises(TypeError, match="dense"):
-        MarginDisplay.from_estimator(SVC().fit(X, y), X, y)
+
+
+# ---- one class --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        OneClassSVM(nu=0.2, gamma=1.0),
+        maxmargin.OneClassSVM(nu=0.2, gamma=1.0),
+        maxmargin.SVDD(nu=0.2),
+        make_pipeline(StandardScaler(), maxmargin.SVDD(nu=0.2, kernel="linear")),
+    ],
+)
+def test_outliers_have_a_boundary_and_no_margin(moons, clf):
+    X, _ = moons
+    clf.fit(X)
+    display = MarginDisplay.from_estimator(clf, X, grid_resolution=150)
+    (lines,), (surface,) = display.lines_, display.surface_
+    assert lines.levels.tolist() == [0]
+    assert len(set(surface.hatches)) == 2
+    outside = clf.predict(X) < 0
+    assert np.array_equal(display.classes[display.y] == "outlier", outside)
+    assert not display.misclassified.any()
+    decision = clf.decision_function(X)
+    size = np.abs(decision).max()
+    assert np.array_equal(display.bound, decision < -1e-3 * size)
+    assert display.free.any()
+    assert np.all(np.abs(decision[display.free]) < 2e-3 * size)
+    ends = np.isfinite(display.slack_ends).all(axis=1)
+    assert np.array_equal(ends, display.bound)
+    back = clf.decision_function(display.slack_ends[ends])
+    assert np.abs(back).max() < 0.05 * size
+    texts = [text.get_text() for text in display.legend_.get_texts()]
+    assert texts[:3] == ["outlier", "inlier", "boundary, f(x) = 0"]
+
+
+def test_without_labels_a_classifier_shows_its_own(moons):
+    X, y = moons
+    clf = SVC().fit(X, y)
+    display = MarginDisplay.from_estimator(clf, X, **COARSE)
+    assert np.array_equal(display.y, clf.predict(X))
 
 
 def test_callable_kernel(moons):
