@@ -313,7 +313,7 @@ class LedgerDisplay:
         ticks, words = [-1.5 * width, *inner], ["0", *(f"{t:g}" for t in inner)]
         if bounded:
             ticks.append(top + 1.5 * width)
-            words.append("C" if name == "α / C" else f"C = {top:.3g}")
+            words.append("C" if name == "α / C" else f"C = {top:.4g}")
         axes.set_xticks(ticks, words)
         axes.set_xlim(-3 * width, top + (3 if bounded else 1) * width)
         states = [f"{(self.state == s).sum()} {s}" for s in ("zero", "free", "bound")]

@@ -14,7 +14,7 @@ __all__ = ["PathDisplay"]
 
 Floats = NDArray[np.float64]
 
-MANY = 60  # lines: thinner and paler from here on
+MANY = 200  # lines: thinner and paler from here on
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -258,7 +258,7 @@ class PathDisplay:
         self.lines_ = []
         for own, color, style in zip((lean > 0, lean < 0), pen.colors, pen.styles, strict=True):
             curves = [np.column_stack([self.Cs, column]) for column in values[:, own].T]
-            look = {"linewidths": 1.2 if few else 0.6, "alpha": 0.9 if few else 0.5}
+            look = {"linewidths": 1.1 if few else 0.7, "alpha": 0.9 if few else 0.6}
             lines = LineCollection(curves, colors=[color], linestyles=[style], **look)
             self.lines_.append(self.ax_.add_collection(lines))
         self.ax_.axhline(0, color=pen.faint, linewidth=0.8, zorder=0)
