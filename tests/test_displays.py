@@ -207,6 +207,61 @@ def test_multiclass(iris, clf):
         assert (display.free | display.bound).sum() == len(clf.support_)
 
 
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize(
+    "clf",
+    [
+        maxmargin.SVC(multi_class="ovr"),
+        maxmargin.SVC(multi_class="crammer_singer"),
+        maxmargin.NuSVC(multi_class="ovr", nu=0.3),
+        maxmargin.KernelLogisticRegression(),
+    ],
+)
+def test_classes_without_votes(clf, n_classes):
+    X, y = make_blobs(80, centers=n_classes, cluster_std=2.0, random_state=0)
+    display = MarginDisplay.from_estimator(clf.fit(X, y), X, y, grid_resolution=100)
+    grid = np.c_[display.xx0.ravel(), display.xx1.ravel()]
+    assert np.array_equal(display.response.reshape(-1, n_classes).argmax(axis=1), clf.predict(grid))
+    vertices = display.lines_[0].get_paths()[0].vertices
+    first, second = np.sort(clf.decision_function(vertices))[:, :-3:-1].T
+    assert np.quantile(first - second, 0.9) < 0.02 * np.ptp(display.response)  # no stairs
+    if hasattr(clf, "ledger"):
+        led = clf.ledger(X, y)
+        rows = led["row"] if "row" in led else np.arange(len(X))
+        bound = np.zeros(len(X), dtype=bool)
+        bound[rows[led.state == "bound"]] = True
+        assert np.array_equal(display.bound, bound)
+
+
+def test_squared_hinge_has_no_bound(moons):
+    X, y = moons
+    clf = maxmargin.SVC(loss="squared_hinge").fit(X, y)
+    display = MarginDisplay.from_estimator(clf, X, y, **COARSE)
+    assert np.abs(clf.dual_coef_).max() > 1
+    assert not display.bound.any()
+    assert display.free.sum() == len(clf.support_)
+
+
+def test_pairs_that_were_not_reached_do_not_vote(iris, monkeypatch):
+    X, y = iris
+    X = X.to_numpy()[:, 2:]
+    clf, solve, calls = maxmargin.SVC(C=10), maxmargin.solvers.solve, []
+
+    def interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return solve(*args, **kwargs)
+
+    monkeypatch.setattr("maxmargin.estimators._base.solve", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="keeps the model so far"):
+        clf.fit(X, y)
+    display = MarginDisplay.from_estimator(clf, X, y, **COARSE)
+    grid = np.c_[display.xx0.ravel(), display.xx1.ravel()]
+    assert np.array_equal((display.response > 0).sum(axis=-1), np.ones(display.xx0.shape))
+    assert np.array_equal(display.response.reshape(-1, 3).argmax(axis=1), clf.predict(grid))
+
+
 def test_multiclass_bound_in_a_pair(iris):
     X, y = iris
     X = X.to_numpy()[:, 2:]

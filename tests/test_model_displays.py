@@ -490,6 +490,8 @@ def test_the_picture_that_suits_a_model(moons, wave):
         (SVC().fit(X[:, :1], y), (X[:, :1].tolist(), y), LedgerDisplay),
         (make_pipeline(StandardScaler(), SVR()).fit(x, z), (x, z), RegressionTubeDisplay),
         (SVC().fit(X, y), (), ConvergenceDisplay),
+        (maxmargin.LSSVM().fit(X, y), (X, y), MarginDisplay),
+        (maxmargin.KernelRidge(kernel="rbf").fit(x, z), (x, z), GramDisplay),
     ):
         assert type(plot_model(model, *data)) is kind
     for kind in ("ledger", "gram", "convergence"):

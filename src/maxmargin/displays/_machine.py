@@ -123,6 +123,11 @@ def has_input_space(estimator: Any) -> bool:
     return not get_tags(unwrap(estimator)[1]).input_tags.pairwise
 
 
+def has_tube(estimator: Any) -> bool:
+    """Whether a fitted regression charges nothing up to some epsilon."""
+    return bool({"epsilon", "nu"} & set(unwrap(estimator)[1].get_params()))
+
+
 def _check_drawable(machine: Any) -> None:
     drawable = is_classifier(machine) or is_outlier_detector(machine)
     if not (drawable and hasattr(machine, "decision_function")):
@@ -201,16 +206,23 @@ def _decide(machine: Any, rows: Any) -> Floats:
     return np.asarray(machine.decision_function(rows), dtype=np.float64)
 
 
-def _margins(decision: Floats, y: Positions, n_classes: int) -> Floats:
-    """Return functional margins of shape (n_classes - 1, n_samples): row r is the r-th rival."""
+def _margins(decision: Floats, y: Positions, n_classes: int, one_vs_rest: bool = False) -> Floats:
+    """Return functional margins, a row for each rival, or for each class against the rest."""
     if n_classes == 2:
         return np.atleast_2d(np.where(y == 1, decision, -decision))
+    if one_vs_rest:
+        return np.where(np.arange(n_classes)[:, None] == y, decision.T, -decision.T)
     rival = np.arange(n_classes - 1)[:, None]
     rival = rival + (rival >= y)
     a, b = np.minimum(rival, y), np.maximum(rival, y)
     pair = a * (2 * n_classes - a - 1) // 2 + b - a - 1
     values: Floats = decision[np.arange(len(y)), pair]
     return np.where(a == y, values, -values)
+
+
+def _pairs_vote(machine: Any) -> bool:
+    one_to_one = getattr(machine, "multi_class", "ovo") == "ovo"
+    return one_to_one and not getattr(machine, "break_ties", True)
 
 
 def _territories(machine: Any, rows: Any) -> Floats:
@@ -222,15 +234,17 @@ def _territories(machine: Any, rows: Any) -> Floats:
     """
     one = np.eye(len(machine.classes_))
     own = one[_positions(machine.predict(rows), machine.classes_)] > 0
-    if getattr(machine, "break_ties", True):  # no votes: the greatest of one score per class wins
+    if not _pairs_vote(machine):  # the greatest of one score per class wins
         scores = np.asarray(machine.decision_function(rows), dtype=np.float64)
         second, first = np.partition(scores, -2, axis=1)[:, -2:].T[:, :, None]
         lead: Floats = np.abs(scores - np.where(scores == first, second, first))
         return np.where(own, lead, -lead)
     values = _decide(machine, rows)
     a, b = np.triu_indices(len(one), 1)
+    made = values.any(axis=0)  # a pair that an interrupted fit did not reach says 0, and is no vote
+    values, a, b = values[:, made], a[made], b[made]
     votes = (values > 0) @ one[a] + (values <= 0) @ one[b]
-    winner, size = votes.argmax(axis=1), np.full(votes.shape, np.abs(values).max())
+    winner, size = votes.argmax(axis=1), np.full(votes.shape, np.abs(values).max(initial=0) or 1.0)
     for value, turn in zip(values.T, one[b] - one[a], strict=True):
         heir = (votes + np.where(value > 0, 1, -1)[:, None] * turn).argmax(axis=1)
         moved = np.flatnonzero(heir != winner)
@@ -257,10 +271,13 @@ def _support(machine: Any, y: Positions, X: Any, sample_weight: Any) -> tuple[Ma
     """
     rows, alpha = machine.support_, np.abs(_dense(machine.dual_coef_))
     C = machine.get_params().get("C")
-    if is_outlier_detector(machine):
+    if getattr(machine, "loss", "hinge") == "squared_hinge":  # no bound but 0
+        at_bound = np.zeros((1, len(rows)), dtype=bool)
+    elif is_outlier_detector(machine):
         at_bound = _short(_decide(machine, X), None)[0][rows][None]
     elif C is None:
-        margins = _margins(_decide(machine, X), y, len(machine.classes_))
+        rest = getattr(machine, "multi_class", "ovo") == "ovr"
+        margins = _margins(_decide(machine, X), y, len(machine.classes_), rest)
         at_bound = (alpha > 0) & (margins[:, rows] < 1 - ON_MARGIN)
     else:
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
@@ -353,7 +370,7 @@ def of_regressor(
 ) -> dict[str, Any]:
     """Return the fields of a RegressionTubeDisplay for a fitted machine and its training data."""
     transform, machine = unwrap(estimator)
-    if not (is_regressor(machine) and {"epsilon", "nu"} & set(machine.get_params())):
+    if not (is_regressor(machine) and has_tube(machine)):
         kind = type(machine).__name__
         raise ValueError(f"RegressionTubeDisplay needs a regression with a tube; got {kind}.")
     X = X if hasattr(X, "columns") else check_array(X, accept_sparse=True)

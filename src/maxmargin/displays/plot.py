@@ -43,8 +43,9 @@ def plot_model(
     X, y
         The training data; only ``kind="convergence"`` does without.
     kind : {"auto", "margin", "tube", "ledger", "gram", "path", "convergence"}, default="auto"
-        "auto" is "tube" for a regression; "margin" for what has classes or outliers and an input
-        space; else "ledger". Without data it is "convergence".
+        "auto" is "tube" for a regression that has one; "margin" for what has classes or outliers
+        and at least 2 features; else "ledger" or, for what is no support vector machine, "gram".
+        Without data it is "convergence".
     path : str or path-like, default=None
         Where to write; the suffix (.png, .pdf, .svg, ...) says what. The figure is then closed.
     dark : bool, default=False
@@ -86,15 +87,17 @@ def plot_model(
 def _choose(model: Any, X: Any) -> str:
     from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 
-    from maxmargin.displays._machine import has_input_space
+    from maxmargin.displays._machine import has_input_space, has_tube, unwrap
 
     if X is None:
         return "convergence"
-    if is_regressor(model):
+    if is_regressor(model) and has_tube(model):
         return "tube"
     drawable = is_classifier(model) or is_outlier_detector(model)
     wide = getattr(X, "shape", None) or np.shape(X)
-    return "margin" if drawable and wide[1] > 1 and has_input_space(model) else "ledger"
+    if drawable and wide[1] > 1 and has_input_space(model):
+        return "margin"
+    return "ledger" if hasattr(unwrap(model)[1], "ledger") else "gram"
 
 
 def _draw(kind: str, model: Any, X: Any, y: Any, options: dict[str, Any]) -> Any:
