@@ -108,6 +108,11 @@ def test_bars_stand_where_their_points_are(moons):
         assert low < own.min() <= own.max() < high
     wrong = [bar.get_x() + bar.get_width() for bar in margins["misclassified"]]
     assert max(wrong) <= 1e-12  # the decision line is an edge
+    around = {
+        case: [b.get_x() for b in bars if abs(b.get_x() - 1) < 0.2]
+        for case, bars in margins.items()
+    }
+    assert max(around["inside margin"]) < max(around["on margin"]) < max(around["outside"])
     assert [t.get_text() for t in display.ax_.get_xticklabels()][-1] == "C = 2"
     assert "zero" in display.ax_.get_title()
 

@@ -283,7 +283,7 @@ class LedgerDisplay:
         bars: dict[str, list[tuple[float, float, int]]] = {case: [] for case in self._cases}
         for ((start, end), _), of in zip(boxes, counts, strict=True):
             width = (end - start) / max(len(of), 1)
-            for k, (case, count) in enumerate(of.items()):
+            for k, (case, count) in enumerate(reversed(of.items())):  # as their margins rise
                 bars[case].append((start + k * width, width, count))
         axes.set_yscale(scale)
         axes.grid(axis="y", color=pen.faint, linewidth=0.4)

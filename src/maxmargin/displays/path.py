@@ -226,8 +226,8 @@ class PathDisplay:
         pyplot("PathDisplay.plot")
         beside = ax is None
         more = [name for name in ("n_support", "gaps") if getattr(self, name) is not None]
-        heights = (2.6, *[1.0] * len(more))
-        self.axes_ = panels(ax, len(heights), rows=heights, figsize=(6.4, 3.3 + 1.3 * len(more)))
+        heights = (2.2, *[1.0] * len(more))
+        self.axes_ = panels(ax, len(heights), rows=heights, figsize=(6.4, 3.3 + 1.55 * len(more)))
         self.ax_: Any = self.axes_[0]
         self.figure_ = self.ax_.figure
         pen = Pen(self.ax_, 2, colors, lines=True)
