@@ -446,7 +446,7 @@ def test_no_support_vectors(wave):
     assert not (display.free | display.bound).any()
     assert display.slack_ is None
     assert len(words(display.legend_)) == 3
-    linear = sklearn.svm.LinearSVR(epsilon=0.1).fit(x, z)
+    linear = sklearn.svm.LinearSVR(epsilon=0.1, max_iter=10**5, random_state=0).fit(x, z)
     assert not RegressionTubeDisplay.from_estimator(linear, x, z).free.any()
 
 
