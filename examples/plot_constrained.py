@@ -16,7 +16,8 @@ from maxmargin.duality import half_plane, hyperbola
 BLUE, ORANGE, GREEN, RED, GREY = "#0072B2", "#E69F00", "#009E73", "#D55E00", "#6e6e6e"
 ARROW = {"arrowstyle": "-|>", "mutation_scale": 15, "shrinkA": 0, "shrinkB": 0, "lw": 2.2}
 
-LABEL = {"textcoords": "offset points", "fontsize": 13}
+PALE = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": "none", "alpha": 0.75}
+LABEL = {"textcoords": "offset points", "fontsize": 13, "bbox": PALE}
 
 grid = np.linspace(-3.4, 3.4, 401)
 xx, yy = np.meshgrid(grid, grid)

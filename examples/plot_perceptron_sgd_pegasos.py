@@ -110,14 +110,19 @@ assert np.abs(np.diff(excess["perceptron"][-20:])).max() > 1e-2  # still jumping
 cosine = found["logistic"] @ w_exact / np.linalg.norm(found["logistic"]) / np.linalg.norm(w_exact)
 assert cosine > 0.98  # nearly the same line
 assert excess["logistic"][-1] > 10 * excess["Pegasos, averaged"][-1]  # but another w
-colours = dict(zip(found, ("C2", "C1", "C4", "C3"), strict=True))
+hues, dashes = ("#009E73", "#E69F00", "#CC79A7", "#D55E00"), ("-", "-.", (0, (1, 1)), "-")
+looks = {
+    name: {"color": hue, "ls": dash, "lw": 2}
+    for name, hue, dash in zip(found, hues, dashes, strict=True)
+}
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2), layout="constrained")
 
-left.scatter(*X.T, c=np.where(y > 0, "C0", "0.55"), s=14)
+for label, colour, marker in ((-1, "0.55", "o"), (1, "#0072B2", "^")):
+    left.scatter(*X[y == label].T, color=colour, marker=marker, s=14)
 ends = np.array([X[:, 0].min(), X[:, 0].max()])
 for name, w in {**found, "SMO, exact": w_exact}.items():
-    style = {"color": colours[name]} if name in colours else {"color": "k", "ls": "--"}
-    left.plot(ends, -(w[0] * ends + w[2]) / w[1], label=name, **style)
+    look = looks.get(name, {"color": "black", "ls": "--"})
+    left.plot(ends, -(w[0] * ends + w[2]) / w[1], label=name, **look)
 left.set(
     title="Decision lines", ylim=(X[:, 1].min(), X[:, 1].max()), xlabel="$x_1$", ylabel="$x_2$"
 )
@@ -126,13 +131,13 @@ left.legend(fontsize=7, loc="lower left")
 m = np.linspace(-2.5, 2.5, 501)
 pulls = {"perceptron": m <= 0, "logistic": expit(-m), "pegasos": m < 1}
 for name, pull in pulls.items():
-    middle.plot(m, pull, color=colours[name], label=name)
+    middle.plot(m, pull, label=name, **looks[name])
 middle.set(title="How much a sample counts", xlabel="margin $m = y\\, w \\cdot x$", ylabel="pull")
 middle.legend(fontsize=8)
 
 for name, curve in curves.items():
-    right.loglog(marks, curve / best - 1, color=colours[name], label=name)
-right.loglog(marks, 10.0 / marks, color="0.7", ls=":", label="1/t")
+    right.loglog(marks, curve / best - 1, label=name, **{**looks[name], "lw": 1.3})
+right.loglog(marks, 10.0 / marks, color="black", lw=1, ls="--", label="1/t")
 right.set(title="The SVM's primal above its optimum", xlabel="step t", ylabel="relative excess")
 right.legend(fontsize=8)
 plt.show()

@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, SVR, LinearSVC, NuSVC
+from sklearn.svm import SVC, SVR, LinearSVC, NuSVC, OneClassSVM
 
 import maxmargin
 from maxmargin import kernels
@@ -207,6 +207,61 @@ def test_multiclass(iris, clf):
         assert (display.free | display.bound).sum() == len(clf.support_)
 
 
+@pytest.mark.parametrize("n_classes", [3, 4])
+@pytest.mark.parametrize(
+    "clf",
+    [
+        maxmargin.SVC(multi_class="ovr"),
+        maxmargin.SVC(multi_class="crammer_singer"),
+        maxmargin.NuSVC(multi_class="ovr", nu=0.3),
+        maxmargin.KernelLogisticRegression(),
+    ],
+)
+def test_classes_without_votes(clf, n_classes):
+    X, y = make_blobs(80, centers=n_classes, cluster_std=2.0, random_state=0)
+    display = MarginDisplay.from_estimator(clf.fit(X, y), X, y, grid_resolution=100)
+    grid = np.c_[display.xx0.ravel(), display.xx1.ravel()]
+    assert np.array_equal(display.response.reshape(-1, n_classes).argmax(axis=1), clf.predict(grid))
+    vertices = display.lines_[0].get_paths()[0].vertices
+    first, second = np.sort(clf.decision_function(vertices))[:, :-3:-1].T
+    assert np.quantile(first - second, 0.9) < 0.02 * np.ptp(display.response)  # no stairs
+    if hasattr(clf, "ledger"):
+        led = clf.ledger(X, y)
+        rows = led["row"] if "row" in led else np.arange(len(X))
+        bound = np.zeros(len(X), dtype=bool)
+        bound[rows[led.state == "bound"]] = True
+        assert np.array_equal(display.bound, bound)
+
+
+def test_squared_hinge_has_no_bound(moons):
+    X, y = moons
+    clf = maxmargin.SVC(loss="squared_hinge").fit(X, y)
+    display = MarginDisplay.from_estimator(clf, X, y, **COARSE)
+    assert np.abs(clf.dual_coef_).max() > 1
+    assert not display.bound.any()
+    assert display.free.sum() == len(clf.support_)
+
+
+def test_pairs_that_were_not_reached_do_not_vote(iris, monkeypatch):
+    X, y = iris
+    X = X.to_numpy()[:, 2:]
+    clf, solve, calls = maxmargin.SVC(C=10), maxmargin.solvers.solve, []
+
+    def interrupted(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return solve(*args, **kwargs)
+
+    monkeypatch.setattr("maxmargin.estimators._base.solve", interrupted)
+    with pytest.raises(KeyboardInterrupt, match="keeps the model so far"):
+        clf.fit(X, y)
+    display = MarginDisplay.from_estimator(clf, X, y, **COARSE)
+    grid = np.c_[display.xx0.ravel(), display.xx1.ravel()]
+    assert np.array_equal((display.response > 0).sum(axis=-1), np.ones(display.xx0.shape))
+    assert np.array_equal(display.response.reshape(-1, 3).argmax(axis=1), clf.predict(grid))
+
+
 def test_multiclass_bound_in_a_pair(iris):
     X, y = iris
     X = X.to_numpy()[:, 2:]
@@ -311,13 +366,71 @@ def test_input_forms(moons, convert):
     assert (display.free | display.bound).any()
 
 
-def test_sparse_where_the_picture_is_dense():
+@pytest.mark.parametrize("n_features", [2, 6])
+@pytest.mark.parametrize("machine", [SVC, maxmargin.SVC])
+@pytest.mark.parametrize("few_cells", [0, 1 << 22])
+def test_sparse_draws_what_dense_draws(n_features, machine, few_cells, monkeypatch):
+    monkeypatch.setattr("maxmargin.displays._machine.FEW_CELLS", few_cells)
+    X, y = make_classification(60, 6, random_state=0)
+    X = X[:, :n_features]
+    dense = MarginDisplay.from_estimator(machine().fit(X, y), X, y, **COARSE)
+    S = sparse.csr_array(X)
+    display = MarginDisplay.from_estimator(machine().fit(S, y), S, y, **COARSE)
+    flip = np.sign((dense.points * display.points).sum(axis=0))
+    assert np.allclose(display.points, flip * dense.points)
+    assert np.array_equal(display.bound, dense.bound)
+    if n_features == 2:
+        assert np.allclose(display.response, dense.response)
+        assert np.allclose(display.slack_ends, dense.slack_ends, equal_nan=True)
+
+
+def test_sparse_behind_a_projection():
     X, y = make_classification(60, 6, random_state=0)
     X = sparse.csr_array(X)
     clf = make_pipeline(TruncatedSVD(2, random_state=0), SVC()).fit(X, y)
     assert MarginDisplay.from_estimator(clf, X, y, **COARSE).points.shape == (60, 2)
-    with pytest.raises(TypeError, match="dense"):
-        MarginDisplay.from_estimator(SVC().fit(X, y), X, y)
+
+
+# ---- one class --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "clf",
+    [
+        OneClassSVM(nu=0.2, gamma=1.0),
+        maxmargin.OneClassSVM(nu=0.2, gamma=1.0),
+        maxmargin.SVDD(nu=0.2),
+        make_pipeline(StandardScaler(), maxmargin.SVDD(nu=0.2, kernel="linear")),
+    ],
+)
+def test_outliers_have_a_boundary_and_no_margin(moons, clf):
+    X, _ = moons
+    clf.fit(X)
+    display = MarginDisplay.from_estimator(clf, X, grid_resolution=150)
+    (lines,), (surface,) = display.lines_, display.surface_
+    assert lines.levels.tolist() == [0]
+    assert len(set(surface.hatches)) == 2
+    outside = clf.predict(X) < 0
+    assert np.array_equal(display.classes[display.y] == "outlier", outside)
+    assert not display.misclassified.any()
+    decision = clf.decision_function(X)
+    size = np.abs(decision).max()
+    assert np.array_equal(display.bound, decision < -1e-3 * size)
+    assert display.free.any()
+    assert np.all(np.abs(decision[display.free]) < 2e-3 * size)
+    ends = np.isfinite(display.slack_ends).all(axis=1)
+    assert np.array_equal(ends, display.bound)
+    back = clf.decision_function(display.slack_ends[ends])
+    assert np.abs(back).max() < 0.05 * size
+    texts = [text.get_text() for text in display.legend_.get_texts()]
+    assert texts[:3] == ["outlier", "inlier", "boundary, f(x) = 0"]
+
+
+def test_without_labels_a_classifier_shows_its_own(moons):
+    X, y = moons
+    clf = SVC().fit(X, y)
+    display = MarginDisplay.from_estimator(clf, X, **COARSE)
+    assert np.array_equal(display.y, clf.predict(X))
 
 
 def test_callable_kernel(moons):

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from html import escape
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin.problems import Problem
 from maxmargin.screening import ends, products
 from maxmargin.status import Status, verdict
+from maxmargin.tables import facts_html
 
 __all__ = [
     "Certificate",
@@ -104,8 +104,7 @@ class Certificate:
         return "\n".join(f"{name:<14}{text}" for name, text in self._facts().items())
 
     def _repr_html_(self) -> str:
-        rows = (f"<tr><th>{k}</th><td>{escape(v)}</td></tr>" for k, v in self._facts().items())
-        return f"<table>{''.join(rows)}</table>"
+        return facts_html("", self._facts())
 
 
 def certify(

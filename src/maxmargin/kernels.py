@@ -19,10 +19,13 @@ import operator
 import re
 from collections import abc
 from dataclasses import KW_ONLY, dataclass, fields
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
+
+from maxmargin.tables import facts_html
 
 if TYPE_CHECKING:
     from maxmargin.grams import Gram
@@ -60,6 +63,21 @@ _LATEX: tuple[tuple[str, str | abc.Callable[[re.Match[str]], str]], ...] = (
     (r"\(", r"\\left("),
     (r"\)", r"\\right)"),
 )
+# On escaped text: a minus that is no hyphen first, exponents before products.
+_HTML: tuple[tuple[str, str | abc.Callable[[re.Match[str]], str]], ...] = (
+    (r"(\d)e([+-]\d+)", lambda m: f"{m[1]}·10^{int(m[2])}"),
+    (r"\^(-?\d+)", r"<sup>\1</sup>"),
+    (r"\|\|u - v\|\|", "‖u - v‖"),
+    (r"‖_1", "‖<sub>1</sub>"),
+    (r"\b([uv]|sum)_k\b", r"\1<sub>k</sub>"),
+    (r"\bgamma_(scale|auto)\b", r"γ<sub>\1</sub>"),
+    (r"\bsum<", "Σ<"),
+    (r"\bsqrt\((\d)\)", r"√\1"),
+    (r" \* ", " × "),
+    (r"(?<![\w<;])([uv])\b", r"<i>\1</i>"),
+    (r"-", "−"),
+)
+_LONG = 200  # characters of a constructor in a notebook
 
 
 def _trait(name: str, doc: str) -> Any:
@@ -166,6 +184,14 @@ class Kernel:
         for pattern, latex in _LATEX:
             text = re.sub(pattern, latex, text)
         return f"${text}$"
+
+    def _repr_html_(self) -> str:
+        text = escape(self.formula())
+        for pattern, html in _HTML:
+            text = re.sub(pattern, html, text)
+        name = repr(self)
+        shown = name if len(name) <= _LONG else f"{name[:_LONG]}..."
+        return f"<div><code>{escape(shown)}</code><br/>k(<i>u</i>, <i>v</i>) = {text}</div>"
 
     def __add__(self, other: object) -> "Kernel":
         return Sum(_composable(self), _composable(other))
@@ -615,8 +641,8 @@ class MercerReport:
     def _repr_html_(self) -> str:
         known = "by construction" if self.by_construction else "on these data"
         names = ("asymmetry", "smallest_eigenvalue", "largest_eigenvalue")
-        cells = (f"<tr><td>{n.replace('_', ' ')}<td>{getattr(self, n):.3g}" for n in names)
-        return f"<table><caption>{self.verdict} {known}</caption>{''.join(cells)}</table>"
+        facts = {name.replace("_", " "): f"{getattr(self, name):.3g}" for name in names}
+        return facts_html(f"{self.verdict} {known}", facts)
 
 
 def mercer(kernel_or_matrix: Any, X: Any = None) -> MercerReport:

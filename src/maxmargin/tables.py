@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Table", "stack"]
+__all__ = ["Table", "facts_html", "stack"]
 
 Column = NDArray[Any]
 TableT = TypeVar("TableT", bound="Table")
@@ -89,15 +89,19 @@ class Table:
         return text + (f"\n... {len(self) - _SHOWN} more rows" if len(self) > _SHOWN else "")
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in self)
+        head = "".join(f'<th scope="col">{escape(str(name))}</th>' for name in self)
         lines = []
         for i in range(min(len(self), _SHOWN)):
             cells = (column[i] for column in self._columns.values())
             texts = (escape(_text(v)) for v in cells)
-            lines.append(f"<tr><th>{i}</th>{''.join(f'<td>{t}</td>' for t in texts)}</tr>")
-        more = f"<p>{len(self) - _SHOWN} more rows</p>" if len(self) > _SHOWN else ""
-        table = f"<table><tr><th></th>{head}</tr>{''.join(lines)}</table>"
-        return f"<p>{escape(repr(self)[1:-1])}</p>{table}{more}"
+            cells_html = "".join(f"<td>{text}</td>" for text in texts)
+            lines.append(f'<tr><th scope="row">{i}</th>{cells_html}</tr>')
+        more = f"<p>... {len(self) - _SHOWN} more rows</p>" if len(self) > _SHOWN else ""
+        body = f"<thead><tr><th></th>{head}</tr></thead><tbody>{''.join(lines)}</tbody>"
+        # A wide table scrolls by itself, not the page.
+        table = f'<table style="text-align:right;white-space:nowrap">{body}</table>'
+        scrolled = f'<div style="overflow-x:auto">{table}</div>'
+        return f"<div>{_caption(repr(self)[1:-1])}{scrolled}{more}</div>"
 
 
 def stack(tables: Sequence[TableT], number: str | None = None) -> TableT:
@@ -124,6 +128,30 @@ def stack(tables: Sequence[TableT], number: str | None = None) -> TableT:
     columns = {name: np.concatenate([t[name] for t in tables]) for name in tables[0]}
     numbered = {} if number is None else {number: np.concatenate(counts)}
     return type(tables[0])({**numbered, **columns})
+
+
+def facts_html(title: str, facts: Mapping[str, str]) -> str:
+    """Return a small HTML table of names and texts, for notebooks.
+
+    All texts are escaped, and it has no colours of its own: it takes those of the page, dark or
+    light.
+
+    Examples
+    --------
+    >>> "<p>A title</p>" in facts_html("A title", {"a < b": "yes"})
+    True
+    """
+    left = "text-align:left;vertical-align:top"
+    rows = (
+        f'<tr><th scope="row" style="{left};white-space:nowrap">{escape(name)}</th>'
+        f'<td style="{left}">{escape(text)}</td></tr>'
+        for name, text in facts.items()
+    )
+    return f"<div>{_caption(title)}<table><tbody>{''.join(rows)}</tbody></table></div>"
+
+
+def _caption(title: str) -> str:
+    return f"<p>{escape(title)}</p>" if title else ""
 
 
 def _text(value: Any) -> str:

@@ -12,18 +12,37 @@ from maxmargin.displays._style import OKABE_ITO, OKABE_ITO_ON_DARK
 
 if TYPE_CHECKING:
     from maxmargin.displays.convergence import ConvergenceDisplay
+    from maxmargin.displays.gram import GramDisplay
+    from maxmargin.displays.ledger import LedgerDisplay
     from maxmargin.displays.loss import LossDisplay
     from maxmargin.displays.margin import MarginDisplay
+    from maxmargin.displays.path import PathDisplay
+    from maxmargin.displays.plot import plot_model
+    from maxmargin.displays.tube import RegressionTubeDisplay
 
 __all__ = [
     "OKABE_ITO",
     "OKABE_ITO_ON_DARK",
     "ConvergenceDisplay",
+    "GramDisplay",
+    "LedgerDisplay",
     "LossDisplay",
     "MarginDisplay",
+    "PathDisplay",
+    "RegressionTubeDisplay",
+    "plot_model",
 ]
 
-_HOMES = {"ConvergenceDisplay": "convergence", "LossDisplay": "loss", "MarginDisplay": "margin"}
+_HOMES = {
+    "ConvergenceDisplay": "convergence",
+    "GramDisplay": "gram",
+    "LedgerDisplay": "ledger",
+    "LossDisplay": "loss",
+    "MarginDisplay": "margin",
+    "PathDisplay": "path",
+    "RegressionTubeDisplay": "tube",
+    "plot_model": "plot",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -71,6 +71,29 @@ class Pen:
         return mpl.rc_context({"hatch.linewidth": 0.4, "hatch.color": self.faint})
 
 
+def panels(ax: Any, n: int, *, rows: Sequence[float] = (), **size: Any) -> Any:
+    """Return n axes: those that were given, a given one split, or a new figure's.
+
+    They stand side by side, or with `rows` below each other in these heights over one x-axis.
+    """
+    import matplotlib.pyplot as plt
+
+    given: Any = [] if ax is None else np.asarray(ax, dtype=object).ravel()
+    if len(given) == n:
+        return np.asarray(given)
+    if len(given) > 1:
+        raise ValueError(f"ax must be one axes or {n}; got {len(given)}.")
+    if ax is None:
+        cells = plt.figure(layout="constrained", **size).add_gridspec
+    elif (place := given[0].get_subplotspec()) is not None:
+        given[0].set_axis_off()
+        cells = place.subgridspec
+    else:
+        raise ValueError(f"an axes outside a grid cannot be split: pass {n} axes.")
+    grid = cells(n, 1, height_ratios=list(rows)) if rows else cells(1, n)
+    return grid.subplots(sharex=bool(rows), squeeze=False).ravel()
+
+
 def write(ax: Axes, *, xlabel: str = "", ylabel: str = "", title: str = "") -> None:
     """Label the axes; never replace what is already written there."""
     ax.set_xlabel(ax.get_xlabel() or xlabel)
@@ -79,8 +102,8 @@ def write(ax: Axes, *, xlabel: str = "", ylabel: str = "", title: str = "") -> N
         ax.set_title(title, fontsize="small")
 
 
-def add_legend(ax: Axes, entries: Iterable[tuple[Any, str]], *, loc: str) -> Any:
+def add_legend(ax: Axes, entries: Iterable[tuple[Any, str]], *, loc: str, ncols: int = 1) -> Any:
     """Add a legend of (handle, text) to the axes, or beside them if loc says "outside"."""
     handles, texts = zip(*entries, strict=True)
     home: Any = ax.figure if loc.startswith("outside") else ax
-    return home.legend(handles, texts, fontsize="small", loc=loc)
+    return home.legend(handles, texts, fontsize="small", loc=loc, ncols=ncols)

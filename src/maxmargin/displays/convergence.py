@@ -53,7 +53,7 @@ def _history(run: Any) -> dict[str, Floats]:
     table = getattr(machine, "history", getattr(machine, "history_", machine))
     try:
         columns = {str(name): np.asarray(table[name], dtype=np.float64) for name in table}
-        if "problem" not in columns:
+        if "problem" not in columns or not len(columns["problem"]):
             return columns
         longest = columns["problem"][int(np.argmax(columns["iteration"]))]
         return {name: values[columns["problem"] == longest] for name, values in columns.items()}
@@ -192,6 +192,9 @@ class ConvergenceDisplay:
         if not runs:
             raise ValueError("ConvergenceDisplay needs at least one run; got none.")
         histories = {str(name): _history(run) for name, run in runs.items()}
+        for name, history in histories.items():
+            if not all(map(len, history.values())):
+                raise ValueError(f"{name} has nothing recorded: was it stopped before it began?")
         return cls(histories=histories).plot(ax, **options)
 
     @property

@@ -1,4 +1,4 @@
-"""Decision regions, margin and support vectors of a fitted classifier."""
+"""Decision regions, margin and support vectors of a fitted classifier or outlier detector."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class MarginDisplay:
     a square, misclassified points a cross; a dotted slack line leads from a point that violates its
     margin to the margin line of its class. With more than two classes the regions are those of
     `predict`, lines are drawn where classes meet, and a support vector is bound if it is so in at
-    least one pair of classes.
+    least one pair of classes. An outlier detector has a boundary and no margin: its points are
+    coloured by what it says of them, and slack is the way back to the boundary.
 
     **More than two features** do not fit a picture, and title and labels say so: it shows the plane
     through the mean along the first two principal components of what the machine sees (after the
@@ -51,6 +52,8 @@ class MarginDisplay:
         Which points carry that mark.
     slack_ends : ndarray of shape (n_samples, 2) or None
         Where the slack line of a point ends; NaN for a point that keeps its margin.
+    levels : tuple of float
+        Decision values of two classes at which there is a line: 0 and the margin, or 0 alone.
     xlabel, ylabel, title : str
         Labels; they never replace what is already written on the axes.
     ax_, figure_, legend_ : matplotlib Axes, Figure, and Legend or None
@@ -87,6 +90,7 @@ class MarginDisplay:
     bound: Mask
     misclassified: Mask
     slack_ends: Floats | None = None
+    levels: tuple[float, ...] = (-1, 0, 1)
     xlabel: str = ""
     ylabel: str = ""
     title: str = ""
@@ -96,7 +100,7 @@ class MarginDisplay:
         cls,
         estimator: Any,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         *,
         ax: Axes | None = None,
         sample_weight: ArrayLike | None = None,
@@ -109,13 +113,13 @@ class MarginDisplay:
 
         Parameters
         ----------
-        estimator : classifier with `decision_function`
+        estimator : classifier or outlier detector with `decision_function`
             A support vector classifier, a pipeline that ends in one, or a search over such; a
             machine without `support_` is drawn without support vectors.
-        X : {array-like, dataframe} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dataframe} of shape (n_samples, n_features)
             The training data; column names become axis labels.
-        y : array-like of shape (n_samples,)
-            The labels.
+        y : array-like of shape (n_samples,), default=None
+            The labels; None takes those that are predicted, an outlier detector always does.
         ax : matplotlib Axes, default=None
             Where to draw; None makes a new figure.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -255,14 +259,20 @@ class MarginDisplay:
         with pen.hatching():
             if self.response.ndim == 2:
                 tints = [pen.tint(0), pen.tint(0, 0.18), pen.tint(1, 0.18), pen.tint(1)]
-                self.surface_ = [fill(self.response, (-far, -1, 0, 1, far), (0, 0, 1, 1), tints)]
+                owners: Sequence[int] = (0, 0, 1, 1)
+                if len(self.levels) == 1:
+                    owners, tints = (0, 1), tints[1:3]
+                self.surface_ = [fill(self.response, (-far, *self.levels, far), owners, tints)]
             else:
                 layers = enumerate(np.moveaxis(self.response, -1, 0))
                 self.surface_ = [fill(v, (0, far), (k,), [pen.tint(k)]) for k, v in layers]
 
     def _draw_lines(self, pen: Pen) -> None:
-        fields, levels = [self.response], [-1, 0, 1]
-        look = {"linewidths": [1.0, 1.8, 1.0], "linestyles": ["dashed", "solid", "dashed"]}
+        fields, levels = [self.response], [*self.levels]
+        look: dict[str, Any] = {
+            "linewidths": [1.0 if level else 1.8 for level in levels],
+            "linestyles": ["dashed" if level else "solid" for level in levels],
+        }
         if self.response.ndim == 3:
             fields, levels = list(np.moveaxis(self.response, -1, 0)), [0]
             look = {"linewidths": [1.8], "linestyles": ["solid"]}
@@ -312,8 +322,11 @@ class MarginDisplay:
             with pen.hatching():
                 patch = Patch(facecolor=pen.tint(k), hatch=pen.hatches[k], linewidth=0)
             point = line(ls="", marker=pen.markers[k], ms=6, mfc=pen.colors[k], mec=pen.colors[k])
-            entries.append(((patch, point), f"class {label}"))
-        if len(self.classes) == 2:
+            named = f"class {label}" if 1 in self.levels else str(label)
+            entries.append(((patch, point), named))
+        if len(self.levels) == 1:
+            entries.append((line(lw=1.8), "boundary, f(x) = 0"))
+        elif len(self.classes) == 2:
             entries.append((line(lw=1.8), "f(x) = 0"))
             entries.append((line(lw=1.0, ls="dashed"), "margin, f(x) = ±1"))
         else:

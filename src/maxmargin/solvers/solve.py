@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from maxmargin.certificate import Certificate, Status, certify, uncertified
 from maxmargin.problems import Problem
 from maxmargin.solvers.steps import Step, check_solver
-from maxmargin.tables import Table
+from maxmargin.tables import Table, facts_html
 from maxmargin.threads import one_blas_thread
 
 __all__ = ["Progress", "Solution", "Solver", "State", "solve"]
@@ -122,6 +122,17 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"<Solution of {self.problem.name}: {self.certificate!r}, {self.n_iter} iterations>"
+
+    def _repr_html_(self) -> str:
+        found = {} if self.status is Status.INFEASIBLE else self.parameters
+        own = {
+            **{name: f"{value:.8g}" for name, value in found.items()},
+            "support vectors": str(int(self.history["n_support"][-1])),
+            "iterations": f"{self.n_iter}, in {self.seconds:.3g} s",
+        }
+        facts = {k: v for k, v in self.certificate._facts().items() if k != "multipliers"}
+        title = f"Solution of {self.problem.name}, {len(self.beta)} variables"
+        return facts_html(title, {**facts, **own})
 
     @property
     def alpha(self) -> Floats:
