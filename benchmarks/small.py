@@ -1,8 +1,12 @@
 """Promises in seconds, on this machine: `make bench-small`. Compare ratios, not seconds."""
 
+import json
 import os
 import platform
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from statistics import median
@@ -11,9 +15,12 @@ import numpy as np
 import sklearn
 from sklearn.datasets import make_classification
 from sklearn.svm import SVC as SklearnSVC
+from websockets.sync.client import connect
 
 import maxmargin
 from maxmargin import SVC, _core, certify, kernels, problems
+from maxmargin.lab import Session
+from maxmargin.lab.protocol import encode
 
 
 def seconds(work, repeats=3):
@@ -73,9 +80,39 @@ def ctrl_c():
         print(f"Ctrl-C at n = 50000: answered in {answered:.2f} s with {model.certificate_!r}")
 
 
+def lab_step():
+    """What the page waits for between two of 60 steps a second, at 500 points."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 2))
+    labels = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=500) > 0, 1, -1)
+    points = [[*x, int(label)] for x, label in zip(X.tolist(), labels, strict=True)]
+    session = Session()
+    settings = {"C": 10.0, "solver": "SMO"}
+    session.handle({"type": "open", "document": {"points": points, "settings": settings}})
+    session.handle({"type": "reset"})
+    ours, _ = seconds(lambda: encode(session.handle({"type": "step", "n": 1})[0]), repeats=60)
+    print(f"lab, a step at 500 points: {ours * 1e3:.1f} ms")
+
+
+def lab_ctrl_c():
+    """Ctrl-C with an open page whose training goes on."""
+    command = [sys.executable, "-m", "maxmargin.lab", "--port", "0", "--no-browser"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    place = re.search(r"http://(\S+)/", server.stdout.readline()).group(1)
+    with connect(f"ws://{place}/ws", origin=f"http://{place}") as page:
+        for settings in ({"problem": "soft", "C": 1e5}, {"solver": "TextbookSMO", "tol": 1e-8}):
+            page.send(json.dumps({"type": "set", "settings": settings}))
+        page.recv()
+        server.send_signal(signal.SIGINT)
+        ended, _ = seconds(server.wait, repeats=1)
+    print(f"lab, Ctrl-C with an open page: ended in {ended:.2f} s")
+
+
 if __name__ == "__main__":
     print(f"maxmargin {maxmargin.__version__} ({_core.instruction_set()}), scikit-learn", end=" ")
     print(f"{sklearn.__version__}, Python {platform.python_version()}, {os.cpu_count()} CPUs")
     fit_20000()
     fit_100()
     ctrl_c()
+    lab_step()
+    lab_ctrl_c()
