@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
     from maxmargin.estimators.svc import SVC, NuSVC
     from maxmargin.estimators.svr import SVR, NuSVR
+    from maxmargin.io.models import load, save
     from maxmargin.versions import show_versions
 
     __version__: str
@@ -63,10 +64,12 @@ __all__ = [
     "kernels",
     "lab",
     "ledger",
+    "load",
     "logistic",
     "losses",
     "nu_svm",
     "problems",
+    "save",
     "show_versions",
     "solvers",
 ]
@@ -86,6 +89,8 @@ _HOMES = {
     "LSSVMRegressor": "maxmargin.estimators.least_squares",
     "KernelLogisticRegression": "maxmargin.estimators.logistic",
     "certify": "maxmargin.estimators.models",
+    "load": "maxmargin.io.models",
+    "save": "maxmargin.io.models",
     "show_versions": "maxmargin.versions",
 }
 _ELSEWHERE = ("LinearSVC", "LinearSVR", "l1_min_c")
