@@ -23,6 +23,7 @@
 #include "predict.hpp"
 #include "simd.hpp"
 #include "smo.hpp"
+#include "text.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -51,11 +52,14 @@ std::vector<T> copy(const nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::de
     return {a.data(), a.data() + a.shape(0)};
 }
 
-Vector vector_from(std::vector<double> values) {
-    auto* kept = new std::vector<double>(std::move(values));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<double>*>(p); });
-    return Vector(kept->data(), {kept->size()}, owner);
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> array_from(std::vector<T> values) {
+    auto* kept = new std::vector<T>(std::move(values));
+    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+    return {kept->data(), {kept->size()}, owner};
 }
+
+Vector vector_from(std::vector<double> values) { return array_from(std::move(values)); }
 
 Matrix matrix_from(std::vector<double> values, std::size_t rows, std::size_t columns) {
     auto* kept = new std::vector<double>(std::move(values));
@@ -313,6 +317,19 @@ NB_MODULE(_core, m) {
     nb::set_leak_warnings(false);  // a notebook or a traceback may hold objects at exit
     m.doc() = "The C++ core of maxmargin: rows, kernels, Gram rows and SMO.";
 
+    m.def(
+        "read_libsvm",
+        [](const nb::bytes& text, std::int64_t line, bool zero_allowed) {
+            mm::LibsvmText read;
+            {
+                nb::gil_scoped_release release;
+                read = mm::read_libsvm({text.c_str(), text.size()}, line, zero_allowed);
+            }
+            return std::tuple(
+                array_from(std::move(read.target)), array_from(std::move(read.offsets)),
+                array_from(std::move(read.columns)), array_from(std::move(read.values)));
+        },
+        "text"_a, "line"_a = 1, "zero_allowed"_a = false);
     m.def("instruction_set", [] {
         static const char* names[] = {"baseline", "avx2", "avx512"};
         return std::string(names[static_cast<int>(mm::isa())]);

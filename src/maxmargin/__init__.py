@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         solvers,
     )
     from maxmargin import estimators as estimators
+    from maxmargin.diagnosis import doctor
     from maxmargin.estimators.least_squares import LSSVM, LSSVMRegressor
     from maxmargin.estimators.logistic import KernelLogisticRegression
     from maxmargin.estimators.models import certify
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
     from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
     from maxmargin.estimators.svc import SVC, NuSVC
     from maxmargin.estimators.svr import SVR, NuSVR
+    from maxmargin.explanation import explain
+    from maxmargin.io.models import load, save
     from maxmargin.versions import show_versions
 
     __version__: str
@@ -55,18 +58,22 @@ __all__ = [
     "certify",
     "datasets",
     "displays",
+    "doctor",
     "duality",
     "estimators",
+    "explain",
     "geometry",
     "grams",
     "io",
     "kernels",
     "lab",
     "ledger",
+    "load",
     "logistic",
     "losses",
     "nu_svm",
     "problems",
+    "save",
     "show_versions",
     "solvers",
 ]
@@ -86,6 +93,10 @@ _HOMES = {
     "LSSVMRegressor": "maxmargin.estimators.least_squares",
     "KernelLogisticRegression": "maxmargin.estimators.logistic",
     "certify": "maxmargin.estimators.models",
+    "doctor": "maxmargin.diagnosis",
+    "explain": "maxmargin.explanation",
+    "load": "maxmargin.io.models",
+    "save": "maxmargin.io.models",
     "show_versions": "maxmargin.versions",
 }
 _ELSEWHERE = ("LinearSVC", "LinearSVR", "l1_min_c")

@@ -99,6 +99,8 @@ class _OutlierDetector(OutlierMixin, SupportVectorMachine):
 
     def _snapped(self, values: Floats, diagonal: Floats | float = 0.0) -> Floats:
         """Call 0 what is 0 up to rounding, or to a KKT violation that is hardly more than that."""
+        if "certificate_" not in vars(self):  # from a LIBSVM file: as svm-predict has it
+            return values
         size = np.abs(self._columns()).sum() * self._largest + np.abs(diagonal)
         violation = self.certificate_.kkt_violation
         edge = np.maximum(16 * EPS * size, 4 * violation * (violation <= 1e-10 * size))

@@ -1,4 +1,4 @@
-"""Read LIBSVM's model files."""
+"""Read and write LIBSVM's model files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["LibsvmModel", "load_libsvm_model"]
+__all__ = ["CLASSIFIERS", "LibsvmModel", "load_libsvm_model", "save_libsvm_model"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -304,3 +304,76 @@ def _columns(tokens: list[str], precomputed: bool) -> Ints:
     if (np.diff(columns) <= 0).any():
         raise ValueError("must have ascending indices")
     return columns
+
+
+# ---- writing ----------------------------------------------------------------------------------
+
+
+def save_libsvm_model(model: LibsvmModel, target: str | os.PathLike[str] | IO[str]) -> None:
+    """Write a model file that LIBSVM reads; numbers with all their digits.
+
+    Parameters
+    ----------
+    model : LibsvmModel
+    target : path or text file object
+
+    Examples
+    --------
+    >>> from io import StringIO
+    >>> one = LibsvmModel(
+    ...     svm_type="one_class",
+    ...     kernel_type="rbf",
+    ...     gamma=0.5,
+    ...     nr_class=2,
+    ...     rho=np.array([0.25]),
+    ...     coef=np.array([[1.0]]),
+    ...     support_vectors=sparse.csr_array([[0.0, 3.0]]),
+    ... )
+    >>> file = StringIO()
+    >>> save_libsvm_model(one, file)
+    >>> print(file.getvalue())
+    svm_type one_class
+    kernel_type rbf
+    gamma 0.5
+    nr_class 2
+    total_sv 1
+    rho 0.25
+    SV
+    1 2:3
+    <BLANKLINE>
+    """
+    text = "".join(_written(model))
+    if isinstance(target, str | os.PathLike):
+        Path(target).write_text(text, encoding="ascii")
+    else:
+        target.write(text)
+
+
+def _written(model: LibsvmModel) -> Iterable[str]:
+    header = {
+        "svm_type": model.svm_type,
+        "kernel_type": model.kernel_type,
+        **{name: getattr(model, name) for name in KERNEL_TYPES[model.kernel_type]},
+        "nr_class": model.nr_class,
+        "total_sv": len(model.coef),
+        "rho": model.rho,
+        **{n: getattr(model, n) for n in ("label", "probA", "probB", "nr_sv")},
+    }
+    for name, value in header.items():
+        if value is not None:
+            yield f"{name} {_digits(value)}\n"
+    yield "SV\n"
+    rows = model.support_vectors
+    for k, coef in enumerate(model.coef):
+        if model.serial is not None:
+            yield f"{_digits(coef)} 0:{model.serial[k]}\n"
+            continue
+        a, b = rows.indptr[k], rows.indptr[k + 1]
+        cells = zip(rows.indices[a:b].tolist(), rows.data[a:b].tolist(), strict=True)
+        yield f"{_digits(coef)} {' '.join(f'{j + 1}:{_digits(v)}' for j, v in cells if v != 0)}\n"
+
+
+def _digits(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return " ".join(repr(number).removesuffix(".0") for number in np.atleast_1d(value).tolist())

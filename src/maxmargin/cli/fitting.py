@@ -1,0 +1,373 @@
+"""Commands that train: ``fit`` and ``search``."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from maxmargin.cli._app import Common, Flag, Input, Machine, Output
+
+if TYPE_CHECKING:
+    from maxmargin.cli.report import Reporter
+    from maxmargin.io.data import Data
+
+__all__ = ["fit", "search"]
+
+
+def fit(
+    data: str,
+    /,
+    *,
+    machine: Machine = Machine(),
+    input: Input = Input(),
+    out: Output = Output(),
+    scale: bool = True,
+    ranges: str | None = None,
+    libsvm: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    common: Common = Common(),
+) -> int:
+    """Train a machine and save it with its certificate.
+
+    Numbers are standardised, missing ones filled with the median, categories encoded; all of that
+    is saved with the model. Ctrl-C saves the model so far, with its certificate, and exits 130.
+
+    maxmargin fit train.csv --target label --kernel rbf -C 10 -o m.skops
+
+    Parameters
+    ----------
+    data
+        The training data.
+    scale
+        Standardise numbers (the default).
+    ranges
+        A range file of svm-scale to scale by instead.
+    libsvm
+        svm-train's options in quotes, with svm-train's meaning and defaults: no scaling, sparse
+        data kept. In place of the machine's options.
+    """
+    from maxmargin.cli.report import Reporter
+    from maxmargin.io.models import EXTENSIONS, save
+    from maxmargin.io.streams import formatted, refuse_existing
+
+    say = Reporter(common)
+    if out.output is not None:
+        formatted(out.output, EXTENSIONS)
+        refuse_existing(out.output, out.force)
+    if libsvm is not None and machine != Machine():
+        raise ValueError(
+            "--libsvm takes the place of the machine's options: give one or the other."
+        )
+    training, model, folds = _prepared(data, machine, input, scale, ranges, libsvm, say)
+    if folds:
+        return _cross_validate(model, training, folds, say)
+    if out.output is None:
+        say.note("no --output: the model will not be saved")
+    stopped, seconds = _fit(model, training, say)
+    about = _about(training, model) | {"seconds": seconds}
+    if out.output is not None:
+        save(model, out.output, training.X, training.y, about=about, overwrite=out.force)
+    say.result(_summary(model, training, seconds, out.output))
+    if stopped:
+        say.note("stopped: " + (f"the model so far is in {out.output}" if out.output else ""))
+        return 130
+    return 0
+
+
+def _prepared(
+    path: str,
+    machine: Machine,
+    input: Input,
+    scale: bool,
+    ranges: str | None,
+    libsvm: str | None,
+    say: Reporter,
+) -> tuple[Data, Any, int]:
+    """Read the data and make the unfitted model; the number of folds for svm-train's -v."""
+    from maxmargin.cli import prepare
+    from maxmargin.io.data import Columns, read_data
+
+    unsupervised = machine.estimator in prepare.UNSUPERVISED
+    columns = Columns(
+        target=input.target,
+        drop=input.drop,
+        categorical=input.categorical,
+        header=input.header,
+        needed=not unsupervised,
+    )
+    kernel_matrix = libsvm is not None and _is_precomputed(libsvm)
+    training = read_data(path, format=input.format, columns=columns, zero=kernel_matrix)
+    say.note(*training.notes)
+    if libsvm is None:
+        training = prepare.settled(training)
+        built, notes = prepare.machine_for(machine, training.y, verbose=say.bar)
+        if unsupervised:
+            training = replace(training, y=None)
+        model, more = prepare.pipeline_for(training, built, scale=scale, ranges=ranges)
+        say.note(*notes, *more)
+        return training, model, 0
+    if training.categorical:
+        raise ValueError(f"--libsvm needs numbers; column {training.categorical[0]!r} has texts.")
+    if kernel_matrix:
+        training = _kernel_matrix(training)
+    options = prepare.libsvm_options(libsvm, training.X.shape[1])
+    model = _libsvm_machine(options, say)
+    if ranges is not None:
+        model, more = prepare.pipeline_for(training, model, scale=False, ranges=ranges)
+        say.note(*more)
+    if options.estimator == "OneClassSVM":
+        training = replace(training, y=None)
+    return training, model, options.folds
+
+
+def _is_precomputed(options: str) -> bool:
+    tokens = options.split()
+    return any(a == "-t" and b == "4" for a, b in itertools.pairwise(tokens))
+
+
+def _kernel_matrix(data: Data) -> Data:
+    """LIBSVM's format for a precomputed kernel: column 0 holds the rows' own numbers."""
+    import numpy as np
+
+    X = data.X.toarray()
+    n = len(X)
+    if X.shape[1] != n + 1 or not np.array_equal(X[:, 0], np.arange(1, n + 1)):
+        raise ValueError(
+            f"-t 4 needs lines 'target 0:i 1:K(i,1) ... {n}:K(i,{n})' for i = 1 to {n}, in order; "
+            f"got {n} lines with indices up to {X.shape[1] - 1}."
+        )
+    return replace(data, X=np.ascontiguousarray(X[:, 1:]))
+
+
+def _libsvm_machine(options: Any, say: Reporter) -> Any:
+    import maxmargin
+
+    machine = getattr(maxmargin, options.estimator)(**options.parameters)
+    if say.bar and not options.quiet:
+        machine.set_params(verbose=1)
+    shown = ", ".join(f"{k}={v}" for k, v in options.parameters.items() if k != "cache_size")
+    if not options.quiet:
+        say.note(f"{options.estimator} with {shown}; nothing is scaled")
+    return machine
+
+
+def _fit(
+    model: Any, training: Data, say: Reporter, *, done: str = "certificate_"
+) -> tuple[bool, float]:
+    """Fit; tell whether Ctrl-C ended it, with something ``done``, and how long it took."""
+    import warnings
+
+    machine = _last(model)
+    start, stopped = time.perf_counter(), False
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            model.fit(training.X, training.y)
+        except KeyboardInterrupt:
+            if not hasattr(machine, done):
+                raise KeyboardInterrupt("stopped before there was a model") from None
+            stopped = True
+    said = dict.fromkeys(" ".join(str(w.message).split()) for w in caught)
+    say.note(*(f"warning: {text}" for text in said))
+    return stopped, time.perf_counter() - start
+
+
+def _about(training: Data, model: Any) -> dict[str, Any]:
+    machine = _last(model)
+    about: dict[str, Any] = {
+        "width": int(training.X.shape[1]),
+        "categorical": list(training.categorical),
+        "target": training.target,
+        "precomputed": getattr(machine, "kernel", None) == "precomputed",
+    }
+    if training.names:
+        about["features"] = list(training.names)
+    return about
+
+
+def _summary(model: Any, training: Data, seconds: float, path: str | None) -> dict[str, Any]:
+    from maxmargin.io.models import plain
+
+    machine = _last(model)
+    facts: dict[str, Any] = {"model": path, "estimator": type(machine).__name__}
+    kernel = getattr(machine, "kernel_", None)
+    facts["kernel"] = kernel.formula() if kernel is not None else str(machine.kernel)
+    facts["rows"], facts["features"] = training.X.shape
+    if hasattr(machine, "classes_"):
+        facts["classes"] = machine.classes_.tolist()
+    if hasattr(machine, "support_"):
+        facts["support_vectors"] = len(machine.support_)
+    proof = plain(machine.certificate_)
+    facts["status"] = proof["status"] or "tolerance not met"
+    facts |= {name: proof[name] for name in ("primal", "dual", "relative_gap", "kkt_violation")}
+    return facts | {"seconds": round(seconds, 4)}
+
+
+def _cross_validate(model: Any, training: Data, folds: int, say: Reporter) -> int:
+    """svm-train's -v: predictions of all rows by models that have not seen them."""
+    import numpy as np
+    from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
+
+    if training.y is None:
+        raise ValueError("--libsvm: -v needs targets.")
+    classify = hasattr(model, "decision_function")
+    splitter: Any = StratifiedKFold if classify else KFold
+    cv = splitter(folds, shuffle=True, random_state=0)
+    found = cross_val_predict(model, training.X, training.y, cv=cv)
+    if classify:
+        accuracy = float(np.mean(found == training.y))
+        say.result(
+            {"accuracy": accuracy, "folds": folds},
+            f"Cross Validation Accuracy = {100 * accuracy:g}%",
+        )
+        return 0
+    y = training.y.astype(np.float64)
+    mse, r = float(np.mean((found - y) ** 2)), float(np.corrcoef(found, y)[0, 1])
+    text = f"Cross Validation Mean squared error = {mse:g}\n"
+    text += f"Cross Validation Squared correlation coefficient = {r * r:g}"
+    say.result(
+        {
+            "r2": 1 - mse / float(y.var()),
+            "mean_squared_error": mse,
+            "squared_correlation": r * r,
+            "folds": folds,
+        },
+        text,
+    )
+    return 0
+
+
+def search(
+    data: str,
+    /,
+    *,
+    Cs: Annotated[str | None, Parameter(name=["--Cs"])] = None,
+    gammas: Annotated[str | None, Parameter(name=["--gammas"])] = None,
+    cv: int = 5,
+    scoring: str | None = None,
+    estimator: str = "auto",
+    kernel: str = "rbf",
+    refine: Annotated[bool, Flag] = False,
+    max_time: float | None = None,
+    input: Input = Input(),
+    out: Output = Output(),
+    scale: bool = True,
+    common: Common = Common(),
+) -> int:
+    """Cross-validate a grid of C and gamma, and train the best on all data.
+
+    maxmargin search train.csv --target label --Cs 1,10,100 --gammas 0.01,0.1 -o best.skops
+
+    Parameters
+    ----------
+    data
+        The training data.
+    Cs
+        Prices of slack, separated by commas; by default ten from 0.01 to 10000.
+    gammas
+        Numbers, scale or auto, separated by commas; by default ten about scale.
+    cv
+        Folds.
+    scoring
+        A scorer of scikit-learn's; accuracy or r2 by default.
+    estimator
+        auto, svc or svr.
+    kernel
+        linear, poly, rbf or sigmoid.
+    refine
+        Search again about the best.
+    max_time
+        Seconds after which the best so far is taken.
+    scale
+        Standardise numbers (the default); on all data, before they are split into folds.
+    """
+    from maxmargin.cli.report import Reporter
+    from maxmargin.io.models import EXTENSIONS, save
+    from maxmargin.io.streams import formatted, refuse_existing
+
+    say = Reporter(common)
+    if out.output is not None:
+        formatted(out.output, EXTENSIONS)
+        refuse_existing(out.output, out.force)
+    if estimator not in ("auto", "svc", "svr"):
+        raise ValueError(f"--estimator {estimator}: allowed are auto, svc, svr.")
+    asked = Machine(estimator=estimator, kernel=kernel)
+    training, template, _ = _prepared(data, asked, input, scale, None, None, say)
+    settings: dict[str, Any] = {
+        "kernel": kernel,
+        "cv": cv,
+        "scoring": scoring,
+        "refine": refine,
+        "max_time": max_time,
+    }
+    searcher = _searcher(_last(template), settings | _grid(Cs, gammas))
+    model = _with_last(template, searcher)
+    stopped, seconds = _fit(model, training, say, done="best_estimator_")
+    model = _with_last(model, searcher.best_estimator_)
+    facts = _found(searcher) | {"seconds": round(seconds, 4), "model": out.output}
+    if out.output is not None:
+        about = _about(training, model)
+        about["search"] = {name: facts[name] for name in ("best_params", "best_score")}
+        save(model, out.output, training.X, training.y, about=about, overwrite=out.force)
+    rows = ([str(cell["params"]), cell["mean"], cell["deviation"]] for cell in facts["grid"])
+    text = say.table(["params", "mean", "deviation"], rows)
+    say.result(facts, f"{text}\nbest {facts['best_params']}: {facts['best_score']:.4f}")
+    return 130 if stopped else 0
+
+
+def _last(model: Any) -> Any:
+    """The machine of a pipeline, or the model itself."""
+    return model[-1] if hasattr(model, "steps") else model
+
+
+def _with_last(model: Any, machine: Any) -> Any:
+    """The same preparation with another machine."""
+    if not hasattr(model, "steps"):
+        return machine
+    return type(model)([*model.steps[:-1], (model.steps[-1][0], machine)])
+
+
+def _grid(Cs: str | None, gammas: str | None) -> dict[str, Any]:
+    from maxmargin.cli import prepare
+
+    grid: dict[str, Any] = {}
+    if Cs is not None:
+        try:
+            grid["Cs"] = [float(token) for token in Cs.split(",")]
+        except ValueError:
+            raise ValueError(f"--Cs needs numbers separated by commas; got {Cs!r}.") from None
+    if gammas is not None:
+        grid["gammas"] = [prepare.gamma_of(text) for text in gammas.split(",")]
+    return grid
+
+
+def _searcher(machine: Any, settings: dict[str, Any]) -> Any:
+    import maxmargin
+
+    return getattr(maxmargin, f"{type(machine).__name__}CV")(**settings)
+
+
+def _found(searcher: Any) -> dict[str, Any]:
+    """What a search found, as plain values; cells that it did not reach have no numbers."""
+    from maxmargin.cli.report import plain
+
+    results = searcher.cv_results_
+    cells = zip(
+        results["params"], results["mean_test_score"], results["std_test_score"], strict=True
+    )
+    return {
+        "best_score": float(searcher.best_score_),
+        "best_params": _shown(searcher.best_params_),
+        "grid": [
+            {"params": _shown(p), "mean": plain(m), "deviation": plain(d)} for p, m, d in cells
+        ],
+    }
+
+
+def _shown(params: dict[str, Any]) -> dict[str, Any]:
+    from maxmargin.cli.report import plain
+
+    return {name: v if isinstance(v, str) else plain(v) for name, v in params.items()}
