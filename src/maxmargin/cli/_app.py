@@ -172,6 +172,8 @@ def _register() -> None:
         files.convert,
         showing.demo,
         showing.bench,
+        showing.plot,
+        showing.lab,
     )
     for command in commands:
         app.command(command)

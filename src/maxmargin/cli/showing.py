@@ -1,4 +1,4 @@
-"""Commands to begin with: ``demo`` and ``bench``."""
+"""Commands that show: ``demo``, ``bench``, ``plot`` and ``lab``."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
-from maxmargin.cli._app import Common, Flag, Input
+from maxmargin.cli._app import Common, Flag, Input, Output
 
-__all__ = ["bench", "demo"]
+__all__ = ["bench", "demo", "lab", "plot"]
 
 _SETS = ("iris", "digits", "wine", "breast_cancer", "diabetes")
 
@@ -224,3 +224,88 @@ def _timed(machine: Any, X: Any, y: Any, repeats: int) -> dict[str, Any]:
         "relative_gap": proof.relative_gap,
         "kkt_violation": proof.kkt_violation,
     }
+
+
+def plot(
+    model: str,
+    data: str | None = None,
+    /,
+    *,
+    kind: str = "auto",
+    dark: Annotated[bool, Flag] = False,
+    dpi: int = 150,
+    trust_pickle: Annotated[bool, Flag] = False,
+    input: Input = Input(),
+    output: Output = Output(),
+    common: Common = Common(),
+) -> int:
+    """Draw a fitted model: regions and margin, tube, multipliers, kernel matrix, path, convergence.
+
+    maxmargin plot m.skops train.csv -o m.png
+
+    Parameters
+    ----------
+    model
+        A model file.
+    data
+        The data it was trained on; only --kind convergence does without.
+    kind
+        margin, tube, ledger, gram, path, convergence, or auto, which chooses by the model.
+    dark
+        Draw on a dark background.
+    dpi
+        Pixels per inch.
+    trust_pickle
+        Load .joblib and .pkl files, which can execute any code.
+    """
+    from maxmargin.cli.report import Reporter
+    from maxmargin.cli.using import opened_model
+    from maxmargin.displays import plot_model
+    from maxmargin.io.streams import atomic, refuse_existing
+
+    say = Reporter(common)
+    path = output.output or "plot.png"
+    refuse_existing(path, output.force)
+    opened = opened_model(model, data or "", input, trust_pickle, say)
+    X, y = (None, None) if data is None else _training_data(opened, data, input, say)
+    shown = plot_model(opened.machine, X, y, kind=kind, dark=dark)
+    with atomic(path, force=output.force) as temporary:
+        suffix = path.rpartition(".")[2] if "." in path else "png"
+        shown.figure_.savefig(temporary, dpi=dpi, format=suffix.lower())
+    called = type(shown).__name__
+    say.result({"picture": path, "display": called}, f"{path} ({called})")
+    return 0
+
+
+def _training_data(opened: Any, data: str, input: Input, say: Any) -> tuple[Any, Any]:
+    """The rows as the machine saw them, and their targets."""
+    from maxmargin.cli.using import columns_of, fitting_rows
+    from maxmargin.io.data import read_data
+
+    rows = read_data(data, format=input.format, columns=columns_of(opened, input, needed=False))
+    say.note(*rows.notes)
+    rows = fitting_rows(opened, rows)
+    return opened.prepared(rows.X), rows.y
+
+
+def lab(
+    *,
+    port: int = 8765,
+    no_browser: Annotated[bool, Flag] = False,
+    common: Common = Common(),
+) -> int:
+    """Open the lab in the browser: points to edit, six solvers to watch step by step, a tour.
+
+    maxmargin lab
+
+    Parameters
+    ----------
+    port
+        On this machine only; 0 takes a free one.
+    no_browser
+        Print the address and open nothing.
+    """
+    from maxmargin.lab import serve
+
+    serve(port=port, open_browser=not no_browser)
+    return 0
