@@ -20,7 +20,7 @@ WORKERS := -n auto --maxprocesses 8 --dist worksteal
 # An active virtual environment or a user's pip settings must not leak in.
 unexport VIRTUAL_ENV PYTHONPATH PYTHONHOME PIP_USER PIP_TARGET PIP_PREFIX
 
-.PHONY: help venv build demo test slow lint format bench-small bench bench-growth \
+.PHONY: help venv build demo test slow lint format bench-small bench bench-growth bench-search \
   bench-machines bench-probabilities docs sanitize clean FORCE
 .DELETE_ON_ERROR:
 
@@ -66,6 +66,9 @@ bench-machines: $(BUILD) ## kernel ridge, PCA, logistic regression and probabili
 
 bench-probabilities: $(BUILD) ## cross-validated log-loss of tuned machines; ONLY=
 	$(PY) benchmarks/probabilities.py
+
+bench-search: $(BUILD) ## a search over C and gamma beside GridSearchCV over scikit-learn's SVC
+	$(PY) benchmarks/search.py
 
 docs: $(BUILD) $(DOCS) ## build the documentation, running every example
 	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html

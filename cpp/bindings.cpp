@@ -132,6 +132,9 @@ std::int64_t capi(const nb::dict& table, const char* name) {
 // At first use, not at import: the stub generator imports this module where SciPy may be missing.
 void load_blas() {
     if (mm::blas::dgemm) return;
+    const nb::dict lapack = nb::module_::import_("scipy.linalg.cython_lapack").attr("__pyx_capi__");
+    mm::blas::dpotrf = reinterpret_cast<mm::blas::Potrf>(capi(lapack, "dpotrf"));
+    mm::blas::dpotrs = reinterpret_cast<mm::blas::Potrs>(capi(lapack, "dpotrs"));
     const nb::dict table = nb::module_::import_("scipy.linalg.cython_blas").attr("__pyx_capi__");
     mm::blas::dgemm = reinterpret_cast<mm::blas::Gemm>(capi(table, "dgemm"));
 }
@@ -275,40 +278,77 @@ std::pair<Vector, Vector> best_multipliers(const Doubles& c, const Doubles& D, c
     return {vector_from(std::move(low)), vector_from(std::move(high))};
 }
 
+template <class P>
+Square<P> from_dots(const Code& code,
+                    const nb::ndarray<const P, nb::ndim<2>, nb::c_contig, nb::device::cpu>& dots,
+                    const Array<P>& norms, const Indices& rows, const Doubles& diagonal,
+                    int threads) {
+    const auto n = dots.shape(0), count = rows.shape(0);
+    bool fine = dots.shape(1) == n && norms.shape(0) == n && diagonal.shape(0) == count;
+    for (const auto row : view(rows)) fine = fine && row >= 0 && row < static_cast<std::int64_t>(n);
+    const auto program = program_from(code);
+    if (!fine || !mm::of_dots(*program))
+        throw std::invalid_argument("a square of dot products, rows of it, a kernel of these");
+    auto out = std::make_unique_for_overwrite<P[]>(count * count);
+    {
+        nb::gil_scoped_release release;
+        mm::Pool pool(threads);
+        mm::from_dots<P>(*program, dots.data(), static_cast<std::int64_t>(n), view(norms),
+                         view(rows), view(diagonal), out.get(), pool);
+    }
+    nb::capsule owner(out.get(), [](void* p) noexcept { delete[] static_cast<P*>(p); });
+    return Square<P>(out.release(), {count, count}, owner);
+}
+
 std::vector<double> flat(const Coefficients& a) {
     return {a.data(), a.data() + a.shape(0) * a.shape(1)};
 }
 
 Matrix by_member(const mm::Family& family, const std::vector<double>& values) {
-    const auto count = static_cast<std::size_t>(family.count());
+    const auto length = static_cast<std::size_t>(family.length());
+    return matrix_from(values, length, values.size() / length);
+}
+
+Matrix by_chain(const mm::Family& family, const std::vector<double>& values) {
+    const auto count = static_cast<std::size_t>(family.chains());
     return matrix_from(values, count, values.size() / count);
 }
 
+// Ascending ends of parts that lie one after the other.
+bool are_ends(const std::vector<std::int64_t>& ends, std::size_t last) {
+    return ends.size() > 1 && ends.front() == 0 && ends.back() == static_cast<std::int64_t>(last) &&
+           std::ranges::is_sorted(ends);
+}
+
 // C++ reads memory by these.
-void check_family(const RowsHandle& square, const Doubles& s, const Coefficients& l,
-                  const Coefficients& u, const Coefficients& D, const Indices& row,
-                  const Indices& group, const Coefficients& m, const Doubles& diagonal,
-                  const Coefficients& beta, const Coefficients& kbeta, std::int64_t length) {
-    const auto n = diagonal.shape(0), count = l.shape(0), variables = s.shape(0);
+void check_family(const RowsHandle& square, const mm::Family::Chains& c, const Coefficients& m,
+                  const Coefficients& members, const Doubles& beta, const Coefficients& kbeta,
+                  const Indices& skip) {
+    const auto n = static_cast<std::int64_t>(c.diagonal.size());
+    const auto count = c.first.size() - 1, variables = c.s.size();
     const bool dense = std::visit(
         [&](const auto& K) {
             if constexpr (requires { K.row_stride; })
-                return K.n == K.d && static_cast<std::size_t>(K.n) == n && K.column_stride == 1;
+                return K.n == K.d && K.n == n && K.column_stride == 1;
             return false;
         },
         square.rows);
-    bool fine = dense && length > 0 && count > 0 && row.shape(0) == variables &&
-                group.shape(0) == variables && beta.shape(1) == variables && kbeta.shape(1) == n &&
-                m.shape(0) == count;
-    const auto chains = length > 0 ? (count + length - 1) / length : 0;
-    fine = fine && beta.shape(0) == chains && kbeta.shape(0) == chains;
-    for (const auto* a : {&l, &u, &D})
-        fine = fine && a->shape(0) == count && a->shape(1) == variables;
-    const auto groups = static_cast<std::int64_t>(m.shape(1));
+    bool fine = dense && are_ends(c.first, variables) && are_ends(c.first_held, c.held.size()) &&
+                c.fold.size() == count && m.shape(0) == count && members.shape(0) > 0 &&
+                members.shape(1) == 3;
+    for (const auto* a : {&c.l, &c.u, &c.D}) fine = fine && a->size() == variables;
+    fine = fine && c.row.size() == variables && c.group.size() == variables;
     for (std::size_t k = 0; fine && k < variables; ++k)
-        fine = row(k) >= 0 && row(k) < static_cast<std::int64_t>(n) && group(k) >= -1 &&
-               group(k) < groups;
-    if (!fine) throw std::invalid_argument("a square of K, and members that fit it");
+        fine = c.row[k] >= 0 && c.row[k] < n && c.group[k] >= -1 && c.group[k] < c.groups;
+    for (std::size_t k = 1; fine && k < c.first.size(); ++k) fine = c.first[k] > c.first[k - 1];
+    for (std::size_t k = 0; fine && k < count; ++k)
+        fine = c.fold[k] >= 0 && c.fold[k] + 1 < std::ssize(c.first_held);
+    for (std::size_t k = 0; fine && k < c.held.size(); ++k) fine = c.held[k] >= 0 && c.held[k] < n;
+    if (beta.shape(0) > 0 || kbeta.shape(0) > 0)
+        fine = fine && beta.shape(0) == variables && kbeta.shape(0) == count &&
+               kbeta.shape(1) == c.diagonal.size();
+    fine = fine && (skip.shape(0) == 0 || skip.shape(0) == count * members.shape(0));
+    if (!fine) throw std::invalid_argument("a square of K, and chains of problems that fit it");
 }
 
 }  // namespace
@@ -337,6 +377,13 @@ NB_MODULE(_core, m) {
 
     m.def("best_multipliers", &best_multipliers, "c"_a, "D"_a, "l"_a, "u"_a, "m"_a, "order"_a,
           "starts"_a, "rounding"_a);
+
+    m.def(
+        "of_dots", [](const Code& code) { return mm::of_dots(*program_from(code)); }, "program"_a);
+    m.def("from_single_dots", &from_dots<float>, "program"_a, "dots"_a.noconvert(),
+          "norms"_a.noconvert(), "rows"_a, "diagonal"_a, "threads"_a);
+    m.def("from_dots", &from_dots<double>, "program"_a, "dots"_a.noconvert(), "norms"_a.noconvert(),
+          "rows"_a, "diagonal"_a, "threads"_a);
 
     nb::class_<RowsHandle>(m, "Rows")
         .def_static("dense", &dense_rows<float>, "x"_a.noconvert())
@@ -477,42 +524,52 @@ NB_MODULE(_core, m) {
     nb::class_<mm::Family>(m, "Family")
         .def(
             "__init__",
-            [](mm::Family* self, const RowsHandle& square, const Doubles& s, const Coefficients& l,
-               const Coefficients& u, const Coefficients& D, const Indices& row,
+            [](mm::Family* self, const RowsHandle& square, const Indices& first, const Doubles& s,
+               const Doubles& l, const Doubles& u, const Doubles& D, const Indices& row,
                const Indices& group, const Coefficients& m, const Doubles& diagonal,
-               const Coefficients& beta, const Coefficients& kbeta, std::int64_t length, double tol,
-               std::int64_t working_set) {
-                check_family(square, s, l, u, D, row, group, m, diagonal, beta, kbeta, length);
-                mm::Family::Members members{copy(s),
-                                            copy(row),
-                                            copy(group),
-                                            copy(diagonal),
-                                            flat(l),
-                                            flat(u),
-                                            flat(D),
-                                            flat(m),
-                                            static_cast<std::int64_t>(l.shape(0)),
-                                            static_cast<std::int64_t>(m.shape(1))};
+               const Coefficients& members, const Indices& fold, const Indices& first_held,
+               const Indices& held, const Doubles& beta, const Coefficients& kbeta,
+               const Indices& skip, double tol, std::int64_t working_set, std::int64_t steps) {
+                load_blas();
+                mm::Family::Chains chains{
+                    copy(first),    copy(s),    copy(l),
+                    copy(u),        copy(D),    copy(row),
+                    copy(group),    flat(m),    static_cast<std::int64_t>(m.shape(1)),
+                    copy(diagonal), copy(fold), copy(first_held),
+                    copy(held)};
+                if (first.shape(0) == 0) throw std::invalid_argument("no chain of problems");
+                check_family(square, chains, m, members, beta, kbeta, skip);
+                std::vector<mm::Family::Member> factors;
+                for (std::size_t q = 0; q < members.shape(0); ++q)
+                    factors.push_back({members(q, 0), members(q, 1), members(q, 2)});
                 nb::gil_scoped_release release;
-                new (self)
-                    mm::Family(square.rows, std::move(members), length, {beta.data(), beta.size()},
-                               {kbeta.data(), kbeta.size()}, tol, working_set);
+                new (self) mm::Family(square.rows, std::move(chains), std::move(factors),
+                                      view(beta), {kbeta.data(), kbeta.size()},
+                                      {skip.data(), skip.data() + skip.shape(0)},
+                                      {tol, working_set, steps});
             },
-            "square"_a, "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a, "diagonal"_a,
-            "beta"_a, "kbeta"_a, nb::kw_only(), "length"_a, "tol"_a, "working_set"_a,
-            nb::keep_alive<1, 2>())
+            "square"_a, "first"_a, "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
+            "diagonal"_a, "members"_a, "fold"_a, "first_held"_a, "held"_a, "beta"_a, "kbeta"_a,
+            "skip"_a, nb::kw_only(), "tol"_a, "working_set"_a, "steps"_a, nb::keep_alive<1, 2>())
         .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
+        .def_prop_ro("done", &mm::Family::done)
         .def_prop_ro(
             "beta", [](const mm::Family& f) { return by_member(f, f.beta()); }, nb::rv_policy::move)
         .def_prop_ro(
-            "kbeta", [](const mm::Family& f) { return by_member(f, f.kbeta()); },
+            "held", [](const mm::Family& f) { return by_member(f, f.held()); }, nb::rv_policy::move)
+        .def_prop_ro(
+            "multipliers", [](const mm::Family& f) { return by_chain(f, f.multipliers()); },
             nb::rv_policy::move)
         .def_prop_ro(
-            "multipliers", [](const mm::Family& f) { return by_member(f, f.multipliers()); },
+            "violations", [](const mm::Family& f) { return by_chain(f, f.violations()); },
             nb::rv_policy::move)
         .def_prop_ro(
-            "violations", [](const mm::Family& f) { return vector_from(f.violations()); },
+            "duals", [](const mm::Family& f) { return by_chain(f, f.duals()); },
             nb::rv_policy::move)
-        .def_prop_ro("iterations", &mm::Family::iterations);
+        .def_prop_ro(
+            "gaps", [](const mm::Family& f) { return by_chain(f, f.gaps()); }, nb::rv_policy::move)
+        .def_prop_ro(
+            "steps", [](const mm::Family& f) { return by_chain(f, f.steps()); },
+            nb::rv_policy::move);
 }

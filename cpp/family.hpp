@@ -1,68 +1,120 @@
-// Many problems over one stored square of K: folds of a cross-validation, a path along C. They
-// differ in bounds, sums and diagonal alone, so each starts from the solution of another.
+// Many problems over one stored square of K: the folds of a cross-validation, pairs of classes, a
+// path along C. Those of a chain share their rows and differ in what multiplies bounds, diagonal
+// and sums alone, so each starts where the one before it ended.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "memory.hpp"
 #include "smo.hpp"
 
 namespace mm {
 
 class Family {
  public:
-    // What all members share. Their bounds, diagonals and sums follow one another in l, u, D, m.
-    struct Members {
-        std::vector<double> s;
+    // The variables of all chains follow one another, those of chain c from first[c] to first[c+1].
+    // Its fold says of which rows K beta is wanted: those of fold f are in `held` from
+    // first_held[f] to first_held[f+1].
+    struct Chains {
+        std::vector<std::int64_t> first;
+        std::vector<double> s, l, u, D;
         std::vector<std::int64_t> row, group;
-        std::vector<double> diagonal;
-        std::vector<double> l, u, D, m;
-        std::int64_t count = 0, groups = 0;
+        std::vector<double> m;  // per chain and group
+        std::int64_t groups = 0;
+        std::vector<double> diagonal;  // per row of the square
+        std::vector<std::int64_t> fold, first_held, held;
+    };
+    // What a member of every chain multiplies.
+    struct Member {
+        double box = 1, diagonal = 1, sum = 1;
+    };
+    struct Limits {
+        double tol;
+        std::int64_t working_set;
+        std::int64_t steps;  // of a member, beyond which it is given up
     };
 
-    // Members come in chains of `length`: the first of a chain starts at its part of `beta`, whose
-    // K beta per row is in `kbeta`, every other one where the one before it ended.
-    Family(Rows square, Members members, std::int64_t length, std::span<const double> beta,
-           std::span<const double> kbeta, double tol, std::int64_t working_set);
+    // Chains start at their part of `beta`, whose K beta per row of the square is in `kbeta`; at
+    // the point nearest to 0 where these are empty. Members of a chain that `skip` names are left
+    // out.
+    Family(Rows square, Chains chains, std::vector<Member> members, std::span<const double> beta,
+           std::span<const double> kbeta, std::vector<char> skip, Limits limits);
 
     Family(const Family&) = delete;
     Family& operator=(const Family&) = delete;
 
     // Work for about `seconds`; true when all members are solved or given up.
     bool run(double seconds, int threads);
+    std::int64_t done() const { return done_; }  // members
+    std::int64_t count() const { return std::ssize(chains_) * length(); }
 
-    // Per member: its variables, K beta per row (also of rows that no variable can move), the
-    // multiplier of each group, and the violation, above tol where it was given up.
+    // Per member all variables, K beta of the rows held for one chain after the other; per chain
+    // and member the multiplier of each group, ...
     const std::vector<double>& beta() const { return beta_; }
-    const std::vector<double>& kbeta() const { return kbeta_; }
+    const std::vector<double>& held() const { return held_; }
     const std::vector<double>& multipliers() const { return multipliers_; }
+    // ... the violation, above tol where it was given up, infinite where it was skipped, ...
     const std::vector<double>& violations() const { return violations_; }
-    std::int64_t count() const { return members_.count; }
-    std::int64_t iterations() const;
+    // ... and the dual objective and the gap to it.
+    const std::vector<double>& duals() const { return duals_; }
+    const std::vector<double>& gaps() const { return gaps_; }
+    const std::vector<double>& steps() const { return steps_; }
+    std::int64_t length() const { return std::ssize(members_); }
+    std::int64_t chains() const { return std::ssize(chains_); }
 
  private:
     struct Chain {
-        std::int64_t next = 0;      // member within the chain
-        std::unique_ptr<Smo> work;  // at it
-        std::vector<double> beta, kbeta;
-        std::int64_t steps = 0, iterations = 0;  // of this member at the last look; of all before
+        std::int64_t next = 0;           // member
+        std::unique_ptr<Smo> work;       // at it
+        std::vector<std::int64_t> rows;  // of the square: where its own lie; empty: all of them
+        std::vector<std::int64_t> row;   // of each variable, among these
+        Rows square;                     // of these
+        Large<char> memory;
+        std::vector<double> diagonal;
+        std::vector<double> beta, kbeta, l, u;  // where it stands, and within which bounds
+        std::int64_t steps = 0, leap = 0;    // of this member: at the last look, and until Newton's
+        double box = 0, sum = 0, scale = 0;  // what it was solved for last
     };
 
-    std::int64_t variables() const { return std::ssize(members_.s); }
-    std::int64_t rows() const { return std::ssize(members_.diagonal); }
-    void begin(Chain& chain, std::int64_t member);
-    void finish(Chain& chain, std::int64_t member);
+    std::int64_t variables() const { return std::ssize(data_.s); }
+    std::int64_t rows() const { return std::ssize(data_.diagonal); }
+    std::int64_t rows_of(const Chain& chain) const {
+        return chain.rows.empty() ? rows() : std::ssize(chain.rows);
+    }
+    void open(std::int64_t index);
+    void close(std::int64_t index);
+    template <class T>
+    void gather(Chain& chain, const Dense<T>& K);
+    Quadratic problem(const Chain& chain, std::int64_t index, const Member& member) const;
+    bool begin(std::int64_t index);
+    std::int64_t steps_to_leap(std::int64_t index) const;
+    void leap(std::int64_t index);
+    void settle_multipliers(const Chain& chain, std::int64_t index,
+                            std::vector<double>& multipliers) const;
+    void finish(std::int64_t index);
+    void record(std::int64_t index, std::span<const double> multipliers, double violation,
+                double dual, double gap, std::int64_t steps);
     void work(std::int64_t index, double deadline);
-    void move(std::vector<double>& kbeta, std::span<const double> by) const;
+    void hold(std::int64_t fold, std::int64_t first, std::int64_t last);
+    double drift(const Chain& chain) const;
+    std::int64_t rows_held() const { return held_at_.back(); }
 
     Rows square_;
-    Members members_;
-    std::int64_t length_, working_set_;
-    double tol_;
+    Chains data_;
+    std::vector<Member> members_;
+    std::vector<char> skip_;
+    Limits limits_;
+    bool compact_;  // chains may work on a square of their own
     std::vector<Chain> chains_;
-    std::vector<double> beta_, kbeta_, multipliers_, violations_;
+    std::vector<std::int64_t> held_at_;  // per chain: its first of the rows held
+    std::vector<char> same_, apart_;     // as the member before it; on a square of its own
+    bool held_all_ = false;
+    std::vector<double> beta_, held_, multipliers_, violations_, duals_, gaps_, steps_;
+    std::atomic<std::int64_t> done_{0};
 };
 
 }  // namespace mm

@@ -304,6 +304,48 @@ void Basis<P>::tile(const Block<P>& a, std::int64_t first, std::int64_t count, T
     }
 }
 
+bool of_dots(const Program& program) {
+    return std::ranges::all_of(program.code, [](const auto& in) {
+        return !is_leaf(in.op) || measure_of(in.op, false) == Measure::dot;
+    });
+}
+
+template <class P>
+void from_dots(const Program& program, const P* dots, std::int64_t n, std::span<const P> norms,
+               std::span<const std::int64_t> rows, std::span<const double> diagonal, P* out,
+               Pool& pool) {
+    constexpr std::int64_t some = 16;  // rows of a task
+    const auto count = std::ssize(rows);
+    std::vector<P> own;
+    for (const auto row : rows) own.push_back(norms[row]);
+    pool.run((count + some - 1) / some, 16 * count * count, [&](std::int64_t index, int) {
+        std::vector<P> x(static_cast<std::size_t>(count));
+        Stack<P> spare;
+        for (auto r = index * some; r < std::min((index + 1) * some, count); ++r) {
+            const P* from = dots + rows[r] * n;
+            for (std::int64_t j = 0; j < count; ++j) x[j] = from[rows[j]];
+            std::vector<P*> stack;
+            for (const auto& in : program.code) {
+                if (!is_leaf(in.op)) {
+                    const bool binary = in.op == Op::add || in.op == Op::mul;
+                    P* top = stack.back();
+                    if (binary) stack.pop_back();
+                    simd([&]() MM_LAMBDA { combine(in, stack.back(), top, count); });
+                    continue;
+                }
+                P* target = out + r * count;
+                if (!stack.empty()) {
+                    if (spare.size() < stack.size()) spare.emplace_back(x.size());
+                    target = spare[stack.size() - 1].data();
+                }
+                simd([&]() MM_LAMBDA { leaf(in, x.data(), own[r], own.data(), count, target); });
+                stack.push_back(target);
+            }
+            out[r * count + r] = static_cast<P>(diagonal[r]);
+        }
+    });
+}
+
 std::vector<double> diagonal(const Rows& rows, const Program& program) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
     std::iota(all.begin(), all.end(), 0);
@@ -340,6 +382,10 @@ double squared_radius(const Rows& rows) {
     return norms.empty() ? 0.0 : *std::ranges::max_element(norms);
 }
 
+template void from_dots(const Program&, const float*, std::int64_t, std::span<const float>,
+                        std::span<const std::int64_t>, std::span<const double>, float*, Pool&);
+template void from_dots(const Program&, const double*, std::int64_t, std::span<const double>,
+                        std::span<const std::int64_t>, std::span<const double>, double*, Pool&);
 template class Basis<float>;
 template class Basis<double>;
 template void Basis<float>::tile(const Block<float>&, std::int64_t, std::int64_t, float*,

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "parallel.hpp"
 #include "rows.hpp"
 
 namespace mm {
@@ -101,6 +102,16 @@ class Basis {
     Packed<P> packed_;
     std::vector<P> norms_;
 };
+
+// Whether every measure that the kernel is a function of is a dot product, or made of some.
+bool of_dots(const Program& program);
+
+// out (rows x rows) = K of these rows from the dot products of all n, and from their squared norms;
+// the diagonal is given.
+template <class P>
+void from_dots(const Program& program, const P* dots, std::int64_t n, std::span<const P> norms,
+               std::span<const std::int64_t> rows, std::span<const double> diagonal, P* out,
+               Pool& pool);
 
 // k(x_i, x_i) in float64.
 std::vector<double> diagonal(const Rows& rows, const Program& program);

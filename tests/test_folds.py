@@ -147,16 +147,17 @@ def test_a_start_off_balance_is_put_right():
         whole = solve(problem, tol=1e-9)
         fold = problem.without(rng.permutation(17)[:4])
         family = _core.Family(
-            as_rows(gram.matrix), fold.s, fold.l[None], fold.u[None], fold.D[None], fold.row,
-            fold.group, fold.m[None], gram.diag, whole.beta[None], gram.matvec(whole.beta)[None],
-            length=1, tol=1e9, working_set=256,
+            as_rows(gram.matrix), np.array([0, 17]), fold.s, fold.l, fold.u, fold.D, fold.row,
+            fold.group, fold.m[None], gram.diag, np.ones((1, 3)), np.array([0]),
+            np.array([0, 17]), np.arange(17), whole.beta, gram.matvec(whole.beta)[None],
+            np.zeros(0, dtype=np.int64), tol=1e9, working_set=256, steps=1000,
         )  # fmt: skip
         assert family.run(10.0, 1)
         beta = family.beta[0]
         assert (fold.l <= beta).all()
         assert (beta <= fold.u).all()
         assert abs(beta.sum()) < 1e-12
-        np.testing.assert_allclose(family.kbeta[0], gram.matvec(beta), atol=1e-12)
+        np.testing.assert_allclose(family.held[0], gram.matvec(beta), atol=1e-12)
 
 
 def test_stop_is_obeyed():
@@ -196,34 +197,48 @@ def test_bad_families_are_refused():
     from maxmargin import _core
     from maxmargin.grams import as_rows
 
-    one, zero, none = np.ones(2), np.zeros(2, dtype=np.int64), np.zeros((1, 2))
+    one, zero = np.ones(2), np.zeros(2, dtype=np.int64)
     good = {
         "square": as_rows(np.eye(2)),
-        "s": one,
-        "l": none,
-        "u": one[None],
-        "D": none,
+        "first": np.array([0, 2]),
+        "s": np.array([1.0, -1.0]),
+        "l": np.array([0.0, -1.0]),
+        "u": np.array([1.0, 0.0]),
+        "D": 0 * one,
         "row": np.arange(2),
         "group": zero,
         "m": np.zeros((1, 1)),
         "diagonal": one,
-        "beta": none,
-        "kbeta": none,
-        "length": 1,
+        "members": np.ones((2, 3)),
+        "fold": np.array([0]),
+        "first_held": np.array([0, 1]),
+        "held": np.array([1]),
+        "beta": np.zeros(0),
+        "kbeta": np.zeros((0, 0)),
+        "skip": np.zeros(0, dtype=np.int64),
         "tol": 1e-3,
         "working_set": 256,
+        "steps": 1000,
     }
-    _core.Family(**good).run(1.0, 1)
+    family = _core.Family(**good)
+    assert family.run(1.0, 1)
+    np.testing.assert_allclose(family.beta, [[1.0, -1.0]] * 2)
+    np.testing.assert_allclose(family.held, [[-1.0]] * 2)
     bad = {
         "square": as_rows(np.ones((2, 3))),
-        "l": np.zeros((1, 3)),
+        "first": np.array([0, 3]),
+        "l": np.zeros(3),
         "row": np.array([0, 2]),
         "group": np.array([0, 1]),
         "m": np.zeros((2, 1)),
         "diagonal": np.ones(3),
-        "beta": np.zeros((2, 2)),
+        "members": np.ones((2, 2)),
+        "fold": np.array([1]),
+        "first_held": np.array([0, 2]),
+        "held": np.array([2]),
+        "beta": np.zeros(3),
         "kbeta": np.zeros((1, 3)),
-        "length": 0,
+        "skip": zero[:1],
     }
     for name, value in bad.items():
         with pytest.raises(ValueError, match="square of K"):

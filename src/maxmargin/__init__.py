@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         logistic,
         losses,
         nu_svm,
+        path,
         problems,
+        sharing,
         solvers,
     )
     from maxmargin import estimators as estimators
@@ -32,10 +34,19 @@ if TYPE_CHECKING:
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
     from maxmargin.estimators.pca import KernelPCA
     from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
+    from maxmargin.estimators.search import (
+        SVCCV,
+        SVRCV,
+        NuSVCCV,
+        consistency,
+        one_standard_error,
+    )
     from maxmargin.estimators.svc import SVC, NuSVC
     from maxmargin.estimators.svr import SVR, NuSVR
     from maxmargin.explanation import explain
     from maxmargin.io.models import load, save
+    from maxmargin.path import svc_path
+    from maxmargin.sharing import shared_gram
     from maxmargin.versions import show_versions
 
     __version__: str
@@ -43,19 +54,23 @@ if TYPE_CHECKING:
 __all__ = [
     "LSSVM",
     "SVC",
+    "SVCCV",
     "SVDD",
     "SVR",
+    "SVRCV",
     "KernelLogisticRegression",
     "KernelPCA",
     "KernelRidge",
     "KernelRidgeCV",
     "LSSVMRegressor",
     "NuSVC",
+    "NuSVCCV",
     "NuSVR",
     "OneClassSVM",
     "__version__",
     "certificate",
     "certify",
+    "consistency",
     "datasets",
     "displays",
     "doctor",
@@ -72,10 +87,15 @@ __all__ = [
     "logistic",
     "losses",
     "nu_svm",
+    "one_standard_error",
+    "path",
     "problems",
     "save",
+    "shared_gram",
+    "sharing",
     "show_versions",
     "solvers",
+    "svc_path",
 ]
 
 # Where a public name lives; a name of __all__ that is not listed is a submodule.
@@ -83,6 +103,13 @@ _HOMES = {
     "SVC": "maxmargin.estimators.svc",
     "NuSVC": "maxmargin.estimators.svc",
     "SVR": "maxmargin.estimators.svr",
+    "SVCCV": "maxmargin.estimators.search",
+    "NuSVCCV": "maxmargin.estimators.search",
+    "SVRCV": "maxmargin.estimators.search",
+    "consistency": "maxmargin.estimators.search",
+    "one_standard_error": "maxmargin.estimators.search",
+    "shared_gram": "maxmargin.sharing",
+    "svc_path": "maxmargin.path",
     "NuSVR": "maxmargin.estimators.svr",
     "OneClassSVM": "maxmargin.estimators.one_class",
     "SVDD": "maxmargin.estimators.one_class",

@@ -30,6 +30,7 @@ _SMALL = 2048  # rows: the whole square costs less than choosing among them
 _NEAR = 0.1  # of the margin: samples within this distance may come to another bound
 _ROUNDS = 8
 _TINY, _CLOSER = 256, 1e-7  # where the same digits, whatever the path was, cost little
+_MOST, _PATIENCE = 20_000, 200  # steps, and steps per variable, before a fold is given up
 _WORKING_SETS = 256, 512  # slots of a round: up to 4096 rows, and beyond
 
 
@@ -269,18 +270,25 @@ class _Folds:
         )
         sums = np.stack([self._missing(f, self.beta[f], variables) for f in self.going.tolist()])
         closer = _CLOSER if len(rows) <= _TINY else 0.9
+        count, variable = len(self.going), at[p.row[variables]]
         family = _core.Family(
-            as_rows(p.gram.square(rows)), p.s[variables], lower, upper, D, at[p.row[variables]],
-            p.group[variables], sums, p.gram.diag[rows],
-            self.beta[np.ix_(self.going, variables)], self.kbeta[np.ix_(self.going, rows)],
-            length=1, tol=closer * self.tol, working_set=_WORKING_SETS[len(rows) > 4096],
+            as_rows(p.gram.square(rows)), len(variables) * np.arange(count + 1),
+            np.tile(p.s[variables], count), lower.ravel(), upper.ravel(), D.ravel(),
+            np.tile(variable, count), np.tile(p.group[variables], count), sums,
+            p.gram.diag[rows], np.ones((1, 3)), np.zeros(count, dtype=np.int64),
+            np.array([0, len(rows)]), np.arange(len(rows)),
+            self.beta[np.ix_(self.going, variables)].ravel(),
+            self.kbeta[np.ix_(self.going, rows)], np.zeros(0, dtype=np.int64),
+            tol=closer * self.tol, working_set=_WORKING_SETS[len(rows) > 4096],
+            steps=_MOST + _PATIENCE * len(variables),
         )  # fmt: skip
         while not family.run(_SECONDS, self.threads):
             if stop():
                 return False
-        self.beta[np.ix_(self.going, variables)] = family.beta
-        self.kbeta[np.ix_(self.going, rows)] = family.kbeta
-        self.lam[self.going], self.violations[self.going] = family.multipliers, family.violations
+        self.beta[np.ix_(self.going, variables)] = family.beta.reshape(count, -1)
+        self.kbeta[np.ix_(self.going, rows)] = family.held.reshape(count, -1)
+        self.lam[self.going] = family.multipliers
+        self.violations[self.going] = family.violations[:, 0]
         return True
 
     def solved(self, f: int) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 if TYPE_CHECKING:
     from maxmargin.solvers import Progress
 
-__all__ = ["ProgressBar"]
+__all__ = ["CellBar", "ProgressBar"]
 
 _EVERY = 0.2  # seconds between two plain lines on a terminal
 
@@ -99,3 +99,55 @@ class ProgressBar:
         if now <= goal:
             return 1.0
         return min(max(math.log(self.first / now) / math.log(self.first / goal), 0.0), 0.99)
+
+
+class CellBar:
+    """Show how many fits of a search are done, and the time remaining, on stderr.
+
+    Parameters
+    ----------
+    title : str
+
+    Examples
+    --------
+    >>> with CellBar("SVCCV") as bar:
+    ...     bar.update(1.0, 2)
+    """
+
+    def __init__(self, title: str) -> None:
+        self.title, self.total = title, 0
+        self._began = self._shown = -math.inf
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        self._began = time.monotonic()
+        try:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+            from rich.progress import Progress as Rich
+        except ImportError:
+            return self
+        facts = TextColumn("{task.completed:.0f}/{task.total:.0f} fits, remaining")
+        columns = (TextColumn(self.title), BarColumn(), facts, TimeRemainingColumn())
+        self._bar = Rich(*columns, TimeElapsedColumn(), console=Console(stderr=True, file=None))
+        self._task = self._bar.add_task("", total=1)
+        self._bar.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        elif self.total:
+            sys.stderr.write("\n")
+
+    def update(self, done: float, total: int) -> None:
+        """Take the news: so many of all are done."""
+        self.total = total
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, total=total)
+        elif time.monotonic() - self._shown > _EVERY or done >= total:
+            self._shown = time.monotonic()
+            left = (self._shown - self._began) * (total - done) / done if done else math.inf
+            sys.stderr.write(f"\r{self.title}: {done:.0f}/{total} fits, {left:.0f} s remaining ")
+            sys.stderr.flush()

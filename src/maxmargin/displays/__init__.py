@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from maxmargin.displays.margin import MarginDisplay
     from maxmargin.displays.path import PathDisplay
     from maxmargin.displays.plot import plot_model
+    from maxmargin.displays.search import SearchDisplay
     from maxmargin.displays.tube import RegressionTubeDisplay
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "MarginDisplay",
     "PathDisplay",
     "RegressionTubeDisplay",
+    "SearchDisplay",
     "plot_model",
 ]
 
@@ -41,6 +43,7 @@ _HOMES = {
     "MarginDisplay": "margin",
     "PathDisplay": "path",
     "RegressionTubeDisplay": "tube",
+    "SearchDisplay": "search",
     "plot_model": "plot",
 }
 

@@ -55,6 +55,7 @@ from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
 from maxmargin.ledger import Ledger, ledger
 from maxmargin.problems import Problem
 from maxmargin.progress import ProgressBar
+from maxmargin.sharing import lookup
 from maxmargin.solvers import SMO, Progress, Solution, solve
 from maxmargin.tables import stack
 from maxmargin.threads import one_blas_thread, thread_count
@@ -271,6 +272,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                 )
         if sample_weight is not None and mode != "precomputed":
             kernel = kernel.resolve(X, sample_weight)
+        if mode == "compiled" and (shared := lookup(kernel, X, n_threads=self.n_threads)):
+            return shared
         gram = Gram(kernel, X, n_threads=self.n_threads)
         return gram.stored() if mode == "compiled" and gram.n <= _TINY else gram
 

@@ -149,7 +149,42 @@ certificate_ : Certificate
     feature_names_in_ : ndarray of shape (n_features_in_,)"""
 
 
+_KERNEL_OF_SEARCH = """\
+kernel : {"linear", "poly", "rbf", "sigmoid", "precomputed"}, Kernel or callable, default="rbf"
+        A kernel object brings its own parameters.
+    degree : int, default=3
+        Of the "poly" kernel.
+    coef0 : float, default=0.0
+        Of "poly" and "sigmoid"."""
+
+_SOLVER_OF_SEARCH = """\
+tol : float, default=1e-3
+        KKT violation at which each problem of the search, and the refit, stops.
+    shrinking, gap_tol, max_iter
+        As in :class:`~maxmargin.SVC`; with the last two, cells are solved one by one.
+    cache_size : float or None, default=None
+        MB for Gram matrices; None is a quarter of the free memory.
+    verbose : bool or int, default=False
+        Show a progress bar over cells with the time remaining.
+    n_threads : int or None, default=None
+        As in :class:`~maxmargin.SVC`; the results are the same for any number."""
+
+_FOUND = """\
+cv_results_ : dict of ndarray
+        As of GridSearchCV, with ``mean_n_support``, ``max_kkt_violation``, ``max_relative_gap``,
+        ``mean_n_iter`` and ``status`` of each candidate beside; ``mean_fit_time`` is its share.
+    best_estimator_, best_params_, best_score_, best_index_, scorer_, n_splits_, refit_time_, \
+multimetric_, classes_, n_features_in_, feature_names_in_
+        As of GridSearchCV.
+    report_ : dict
+        How many fits the grid stands for, were solved, carried over from another C without a step,
+        discarded, not reached or failed; memory and seconds."""
+
+
 _PARTS = {
+    "<kernel_of_search>": _KERNEL_OF_SEARCH,
+    "<solver_of_search>": _SOLVER_OF_SEARCH,
+    "<found>": _FOUND,
     "<kernel>": _KERNEL,
     "<solver>": _SOLVER,
     "<solver_of_newton>": _SOLVER.replace(_SHRINKING, ""),

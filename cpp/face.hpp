@@ -1,0 +1,19 @@
+// Newton's method on a face of the box: the variables strictly between their bounds move, the
+// others stay. Where C is large and these have settled, pairs only creep.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "rows.hpp"
+#include "smo.hpp"
+
+namespace mm {
+
+// Moves beta, and K beta of all rows of the square with it, to a better point of the same sums, at
+// which some of the variables have met their bounds; false if none was found.
+template <class S>
+bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::vector<double>& beta,
+                      std::vector<double>& kbeta);
+
+}  // namespace mm

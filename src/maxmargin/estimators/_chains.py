@@ -1,0 +1,208 @@
+"""Lay the problems of a search out as chains: a pair of classes in a fold, along C or ν."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from maxmargin import _core
+from maxmargin.grams import as_rows
+from maxmargin.threads import one_blas_thread
+
+__all__ = ["Chain", "Found", "Members", "solve_chains"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_SECONDS = 0.1  # between two looks at `stop`
+_DRIFT = 0.9  # of tol: the fresh gradient confirms it
+_STEPS = 2_000_000  # pair steps of one problem, before the ordinary solver takes it over
+_WORKING_SETS = 256, 512  # slots of a round: up to 4096 rows, and beyond
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Problems of one fold that differ in C or ν alone: the data of DESIGN's table at C = 1."""
+
+    fold: int
+    rows: Ints  # of the square
+    s: Floats
+    l: Floats  # noqa: E741
+    u: Floats
+    D: Floats
+    group: Ints
+    m: Floats
+    name: Any = None
+
+
+@dataclass(frozen=True)
+class Members:
+    """What each member of every chain multiplies: box, diagonal and sums."""
+
+    factors: Floats  # (n_members, 3)
+
+    @classmethod
+    def along_C(cls, Cs: Floats) -> Members:
+        return cls(np.stack([Cs, 1.0 / Cs, Cs], axis=1))
+
+    @classmethod
+    def along_nu(cls, nus: Floats) -> Members:
+        ones = np.ones_like(nus)
+        return cls(np.stack([ones, ones, nus], axis=1))
+
+    def __len__(self) -> int:
+        return len(self.factors)
+
+
+@dataclass
+class Found:
+    """Solutions of all chains over one Gram."""
+
+    held: list[Floats]  # per chain: Kβ of the held-out rows, (n_members, n_rows)
+    lam: Floats  # (n_chains, n_members, n_groups)
+    violation: Floats  # (n_chains, n_members); inf where there is none
+    dual: Floats
+    gap: Floats
+    steps: Floats
+    n_support: Floats  # (n_folds, n_members)
+    seconds: float
+    beta: Floats = field(repr=False)  # (n_members, variables of all chains)
+
+
+def solve_chains(
+    matrix: NDArray[Any],
+    diagonal: Floats,
+    chains: Sequence[Chain],
+    held: Sequence[Ints],
+    members: Members,
+    *,
+    tol: float,
+    threads: int,
+    skip: NDArray[np.bool_] | None = None,
+    max_steps: int = _STEPS,
+    stop: Callable[[float], bool] = lambda done: False,
+) -> Found:
+    """Solve all members of all chains over one square of K.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n_rows, n_rows)
+    diagonal : ndarray of shape (n_rows,)
+    chains : sequence of Chain
+    held : sequence of ndarray
+        Of each fold, the rows to predict.
+    members : Members
+    tol : float
+    threads : int
+    skip : ndarray of bool of shape (n_chains, n_members), optional
+        What not to solve.
+    max_steps : int
+    stop : callable
+        Told every tenth of a second which share is done; True ends the work.
+
+    Returns
+    -------
+    Found
+    """
+    began = time.perf_counter()
+    count, length = len(chains), len(members)
+    join: Callable[[str], Any] = lambda name: np.concatenate([getattr(c, name) for c in chains])  # noqa: E731
+    first = np.cumsum([0] + [len(c.rows) for c in chains])
+    fold = np.array([c.fold for c in chains], dtype=np.int64)
+    ends = np.cumsum([0] + [len(h) for h in held])
+    rows = join("rows")
+    none: Ints = np.zeros(0, dtype=np.int64)
+    family = _core.Family(
+        as_rows(matrix), first, join("s"), join("l"), join("u"), join("D"), rows, join("group"),
+        np.stack([c.m for c in chains]), diagonal, members.factors, fold, ends,
+        np.concatenate(held), np.zeros(0), np.zeros((0, 0)),
+        none if skip is None else skip.ravel().astype(np.int64), tol=_DRIFT * tol,
+        working_set=_WORKING_SETS[len(diagonal) > 4096], steps=max_steps,
+    )  # fmt: skip
+    with one_blas_thread():
+        while not family.run(_SECONDS, threads):
+            if stop(family.done / (count * length)):
+                break
+    sizes = np.array([len(held[f]) for f in fold])
+    parts = np.split(family.held, np.cumsum(sizes)[:-1], axis=1)
+    beta = family.beta
+    return Found(
+        held=parts,
+        lam=family.multipliers.reshape(count, length, -1),
+        violation=family.violations,
+        dual=family.duals,
+        gap=family.gaps,
+        steps=family.steps,
+        n_support=_supports(beta, np.repeat(fold, np.diff(first)), rows, len(held), len(diagonal)),
+        seconds=time.perf_counter() - began,
+        beta=beta,
+    )
+
+
+def _supports(beta: Floats, fold: Ints, rows: Ints, folds: int, n: int) -> Floats:
+    """How many rows have a coefficient in any chain of a fold."""
+    cells, counts = fold * n + rows, np.empty((folds, len(beta)))
+    for q, values in enumerate(beta):
+        used = np.zeros(folds * n, dtype=bool)
+        used[cells[values != 0]] = True
+        counts[:, q] = used.reshape(folds, n).sum(axis=1)
+    return counts
+
+
+def pair_chains(
+    fold: int,
+    rows: Ints,
+    codes: Ints,
+    weight: Floats,
+    pairs: Sequence[tuple[int, int | None]],
+    kind: str,
+) -> list[Chain]:
+    """Chains of one fold: class i against class j, or against the rest where j is None.
+
+    ``kind`` is the formulation: "soft_margin", "squared_hinge" or "nu_svc".
+    """
+    chains = []
+    for i, j in pairs:
+        own = np.ones(len(rows), bool) if j is None else (codes == i) | (codes == j)
+        y = np.where(codes[own] == i, 1.0, -1.0)
+        w, where = weight[own], rows[own]
+        zero, group = np.zeros(len(y)), np.zeros(len(y), dtype=np.int64)
+        s, m, D, bound = y, np.zeros(1), zero, w
+        if kind == "squared_hinge":
+            D, bound = 0.5 / w, np.full(len(y), np.inf)
+        if kind == "nu_svc":  # N4: K_s = 1, K_m = ν Σw
+            s, group, m = zero, (y < 0).astype(np.int64), np.array([0.5, -0.5]) * w.sum()
+        lower, upper = np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0)
+        chains.append(Chain(fold, where, s, lower, upper, D, group, m, (i, j)))
+    return chains
+
+
+def tube_chain(fold: int, rows: Ints, z: Floats, weight: Floats, epsilon: float) -> Chain:
+    """The chain of a fold for ε-regression: two variables on each row."""
+    zero = np.zeros(len(z))
+    return Chain(
+        fold,
+        np.concatenate([rows, rows]),
+        np.concatenate([z - epsilon, z + epsilon]),
+        np.concatenate([zero, -weight]),
+        np.concatenate([weight, zero]),
+        np.zeros(2 * len(z)),
+        np.zeros(2 * len(z), dtype=np.int64),
+        np.zeros(1),
+        epsilon,
+    )
+
+
+def all_pairs(count: int, *, rest: bool) -> list[tuple[int, int | None]]:
+    """Which classes are set against which: for two the second against the first."""
+    if count == 2:
+        return [(1, 0)]
+    if rest:
+        return [(k, None) for k in range(count)]
+    return list(itertools.combinations(range(count), 2))

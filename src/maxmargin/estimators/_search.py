@@ -1,0 +1,762 @@
+"""What every search shares: candidates in, one computation, results as GridSearchCV has them."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import itertools
+import logging
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import _fit_context, clone, is_classifier
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer, get_scorer_names
+from sklearn.model_selection import ParameterGrid, check_cv
+from sklearn.model_selection._search import BaseSearchCV
+from sklearn.utils import _safe_indexing
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from maxmargin.estimators._base import SupportVectorMachine, take
+from maxmargin.estimators._chains import Chain, Found, Members, solve_chains
+from maxmargin.grams import Gram, default_cache_size
+from maxmargin.kernels import RBF, Kernel, as_kernel
+from maxmargin.progress import CellBar
+from maxmargin.sharing import Products
+from maxmargin.threads import thread_count
+
+__all__ = ["Search"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_DOUBLE = 4096  # rows: the whole Gram in float64 is 128 MB
+_ALWAYS = 2048  # rows: three Gram matrices are 96 MB, whatever the cache is
+_GRAMS = 3  # that a search may hold at a time
+_NEEDS_GAMMA = ("rbf", "poly", "sigmoid")
+_LOGGER = logging.getLogger("maxmargin")
+
+
+@dataclass
+class Split:
+    """A training set and a test set, and what a machine makes of the former."""
+
+    train: Ints
+    test: Ints
+    machine: Any = None
+    chains: list[Chain] = field(default_factory=list)
+    error: str = ""  # why nothing can be fitted
+
+
+@dataclass
+class Cells:
+    """What is known of every candidate (rows) on every split (columns)."""
+
+    scores: list[list[Any]]  # None where there is none
+    n_support: Floats
+    violation: Floats
+    gap: Floats
+    n_iter: Floats
+    fit_time: Floats
+    score_time: Floats
+    errors: list[str]
+    status: NDArray[Any]
+
+    @classmethod
+    def empty(cls, candidates: int, splits: int) -> Cells:
+        shape = (candidates, splits)
+        nothing = [np.full(shape, np.nan) for _ in range(4)]
+        times = [np.zeros(shape) for _ in range(2)]
+        scores: list[list[Any]] = [[None] * splits for _ in range(candidates)]
+        status = np.full(shape, "not reached", dtype=object)
+        return cls(
+            scores, nothing[0], nothing[1], nothing[2], nothing[3], times[0], times[1], [], status
+        )
+
+    def joined(self, other: Cells) -> Cells:
+        def both(name: str) -> NDArray[Any]:
+            return np.concatenate([getattr(self, name), getattr(other, name)])
+
+        return Cells(
+            scores=self.scores + other.scores,
+            n_support=both("n_support"),
+            violation=both("violation"),
+            gap=both("gap"),
+            n_iter=both("n_iter"),
+            fit_time=both("fit_time"),
+            score_time=both("score_time"),
+            errors=self.errors + other.errors,
+            status=both("status"),
+        )
+
+
+class Search(BaseSearchCV):
+    """Base of the searches; their parameters are documented there."""
+
+    error_score = np.nan
+    return_train_score = False
+    n_jobs = None
+    pre_dispatch = "2*n_jobs"
+
+    _machine: ClassVar[type[SupportVectorMachine]]
+    _along: ClassVar[str] = "C"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "gammas": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "kernels": [list, tuple, None],
+        "cv": ["cv_object"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, list, tuple, set, dict, None],
+        "refit": ["boolean", str, callable],
+        "refine": ["boolean"],
+        "discard": ["boolean"],
+        "max_time": [None, Interval(Real, 0.0, None, closed="left")],
+        "verbose": ["verbose"],
+    }
+
+    @classmethod
+    @functools.cache
+    def _get_param_names(cls) -> list[str]:
+        names: list[str] = super()._get_param_names()
+        return names
+
+    @property
+    def estimator(self) -> SupportVectorMachine:
+        """The machine whose parameters are searched."""
+        names = set(self._machine._get_param_names()) & set(type(self)._get_param_names())
+        given = {name: getattr(self, name) for name in names - {"max_time", "verbose"}}
+        return self._machine(**given)
+
+    @property
+    def n_iter_(self) -> Any:
+        """Iterations of the refit."""
+        return self.best_estimator_.n_iter_
+
+    # ---- the grid -----------------------------------------------------------------------------
+
+    def _values(self, X: Any, y: Any, weight: Floats | None) -> dict[str, list[Any]]:
+        """The values along C (or ν), and others beside it."""
+        raise NotImplementedError
+
+    def _gamma_values(self, X: Any, weight: Floats | None) -> list[Any]:
+        if not isinstance(self.gammas, Integral):
+            return list(self.gammas)
+        if self.estimator._mode() != "compiled" and self.kernels is None:
+            return ["scale"]
+        scale = float(as_kernel("rbf").resolve(X, weight).get_params()["gamma"])
+        return [float(g) for g in scale * np.logspace(-3, 1, int(self.gammas))]
+
+    def _grids(self, X: Any, y: Any, weight: Floats | None) -> list[dict[str, list[Any]]]:
+        along, grids = self._values(X, y, weight), []
+        for kernel in [self.kernel] if self.kernels is None else list(self.kernels):
+            grid = dict(along)
+            if isinstance(kernel, str) and kernel in _NEEDS_GAMMA:
+                grid["gamma"] = self._gamma_values(X, weight)
+            if self.kernels is not None:
+                grid["kernel"] = [kernel]
+            grids.append(grid)
+        return grids
+
+    # ---- fitting ------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Search, and fit the best machine to all data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            The symmetric matrix of shape (n_samples, n_samples) for ``kernel="precomputed"``.
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            For fits, and for scorers that take it, as in GridSearchCV.
+        groups : array-like of shape (n_samples,), default=None
+            For the splitter.
+
+        Returns
+        -------
+        self : object
+        """
+        began, machine = time.perf_counter(), self.estimator
+        scorers, refit_metric = self._get_scorers()
+        if machine._mode() == "precomputed" and self.kernels is not None:
+            raise ValueError('kernels must be None with kernel="precomputed".')
+        checked, labels = machine._validate_fit(X, y)
+        given = {"sample_weight": sample_weight, "groups": groups}
+        routed = self._get_routed_params_for_fit({k: v for k, v in given.items() if v is not None})
+        weight = machine._weights(routed.estimator.fit.get("sample_weight"), checked)
+        cv = check_cv(self.cv, labels, classifier=is_classifier(machine))
+        rows = np.arange(len(labels))
+        splits = [
+            Split(rows[np.asarray(train)], rows[np.asarray(test)])
+            for train, test in cv.split(checked, labels, **routed.splitter.split)
+        ]
+        if not splits:
+            raise ValueError("cv has no splits (left); an iterator can be used once only.")
+        candidates = list(ParameterGrid(self._grids(checked, labels, weight)))
+        task = _Task(self, machine, checked, labels, weight, splits, scorers, began)
+        task.passed = {name: np.asarray(v) for name, v in routed.scorer.score.items()}
+        with CellBar(type(self).__name__) if self.verbose else nullcontext() as task.bar:
+            cells = task.run(candidates)
+            if self.refine:
+                candidates, cells = task.refined(candidates, cells)
+        self._raise_failures(cells, candidates)
+        self.n_splits_ = len(splits)
+        self._store_results(task, candidates, cells, refit_metric)
+        self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        del task  # and its matrices
+        if self.refit:
+            self._refit(X, y, routed.estimator.fit)
+        return self
+
+    def _raise_failures(self, cells: Cells, candidates: list[dict[str, Any]]) -> None:
+        if not cells.errors:
+            return
+        counts = Counter(cells.errors)
+        told = "\n".join(f"{count} fits failed: {text}" for text, count in counts.items())
+        if all(score is None for row in cells.scores for score in row):
+            raise ValueError(next(iter(counts)) if len(counts) == 1 else told)
+        warnings.warn(f"{told}\nTheir scores are NaN.", FitFailedWarning, stacklevel=4)
+
+    def _store_results(
+        self, task: _Task, candidates: list[dict[str, Any]], cells: Cells, refit_metric: str
+    ) -> None:
+        some = next((s for row in cells.scores for s in row if s is not None), np.nan)
+        missing = dict.fromkeys(some, np.nan) if isinstance(some, dict) else np.nan
+        shape = cells.fit_time.shape
+        out = [
+            {
+                "fit_time": cells.fit_time[c, f],
+                "score_time": cells.score_time[c, f],
+                "test_scores": missing if cells.scores[c][f] is None else cells.scores[c][f],
+            }
+            for c, f in np.ndindex(*shape)
+        ]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # cells without a score are told of elsewhere
+            more = {
+                "mean_n_support": np.nanmean(cells.n_support, axis=1),
+                "max_kkt_violation": np.nanmax(cells.violation, axis=1),
+                "max_relative_gap": np.nanmax(cells.gap, axis=1),
+                "mean_n_iter": np.nanmean(cells.n_iter, axis=1),
+                "status": np.array([_worst(row) for row in cells.status]),
+            }
+            results = self._format_results(candidates, self.n_splits_, out, more)
+        self.multimetric_ = isinstance(some, dict)
+        if callable(self.scoring) and self.multimetric_:
+            self._check_refit_for_multimetric(some)
+            refit_metric = self.refit
+        if self.refit or not self.multimetric_:
+            known = np.isfinite(results[f"mean_test_{refit_metric}"]).any()
+            if self.max_time is not None and not known and not callable(self.refit):
+                raise ValueError(
+                    "no candidate was finished on every split; allow more max_time, or pass fewer "
+                    "candidates."
+                )
+            self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
+            if not callable(self.refit):
+                self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
+            self.best_params_ = results["params"][self.best_index_]
+        self.cv_results_ = results
+        self.report_ = task.report(cells)
+
+    def _refit(self, X: Any, y: Any, given: dict[str, Any]) -> None:
+        began = time.perf_counter()
+        self.best_estimator_ = clone(self.estimator).set_params(
+            **clone(self.best_params_, safe=False)
+        )
+        self.best_estimator_.fit(X, y, **given)
+        self.refit_time_ = time.perf_counter() - began
+        if hasattr(self.best_estimator_, "feature_names_in_"):
+            self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+
+def _worst(statuses: NDArray[Any]) -> str:
+    order = ("failed", "not reached", "discarded", "iteration_limit", "stationary", "optimal")
+    return next((name for name in order if name in statuses), "optimal")
+
+
+class _Task:
+    """One search under way."""
+
+    bar: CellBar | None
+    passed: dict[str, NDArray[Any]]  # to the scorers
+
+    def __init__(
+        self,
+        search: Search,
+        machine: SupportVectorMachine,
+        X: Any,
+        y: Any,
+        weight: Floats | None,
+        splits: list[Split],
+        scorers: Any,
+        began: float,
+    ) -> None:
+        self.search, self.machine, self.X, self.y, self.weight = search, machine, X, y, weight
+        self.splits, self.scorers, self.began = splits, scorers, began
+        limit = search.max_time
+        self.until = None if limit is None else began + limit
+        self.threads = thread_count(machine.n_threads)
+        self.n = len(y)
+        self.order, self.labels = search._order(machine, y)
+        self.place = np.empty(self.n, dtype=np.int64)
+        self.place[self.order] = np.arange(self.n)
+        self._stores: dict[bool, Products] = {}
+        self._prepared: dict[Any, Any] = {}
+        self.blocked = False
+
+    # ---- what is left -------------------------------------------------------------------------
+
+    def late(self) -> bool:
+        return self.until is not None and time.perf_counter() > self.until
+
+    def report(self, cells: Cells) -> dict[str, Any]:
+        """What was done and what was avoided."""
+        flat = cells.status.ravel().tolist()
+        solved = np.isfinite(cells.violation)
+        return {
+            "n_cells": len(cells.scores),
+            "n_fits": cells.status.size,
+            "n_solved": int(solved.sum()),
+            "n_carried_over": int((solved & (cells.n_iter == 0)).sum()),
+            "n_discarded": flat.count("discarded"),
+            "n_not_reached": flat.count("not reached"),
+            "n_failed": flat.count("failed"),
+            "memory_bytes": self.memory(),
+            "in_blocks": self.blocked,
+            "seconds": time.perf_counter() - self.began,
+        }
+
+    # ---- memory -------------------------------------------------------------------------------
+
+    def single(self, largest: float) -> bool:
+        """Whether the Gram is float32: as for a fit, beyond what float64 costs little."""
+        return self.n > _DOUBLE and 2.0**-24 * largest <= self.machine.tol
+
+    def memory(self, single: bool | None = None) -> int:
+        """Bytes of the products, one Gram, and room for the squares of chains."""
+        size = 4 if (self.n > _DOUBLE if single is None else single) else 8
+        return _GRAMS * size * self.n**2
+
+    def budget(self) -> int:
+        size = self.machine.cache_size
+        return int((default_cache_size() if size is None else size) * 2**20)
+
+    # ---- running ------------------------------------------------------------------------------
+
+    def run(self, candidates: list[dict[str, Any]]) -> Cells:
+        """Score these candidates on all splits."""
+        cells = Cells.empty(len(candidates), len(self.splits))
+        rounds = [list(range(len(self.splits)))]
+        if self.search.discard and len(self.splits) > 2:
+            first = max(2, len(self.splits) // 2)
+            rounds = [rounds[0][:first], rounds[0][first:]]
+        for k, folds in enumerate(rounds):
+            alive = [c for c in range(len(candidates)) if (cells.status[c] != "discarded").all()]
+            self._run(candidates, alive, folds, cells)
+            if k + 1 < len(rounds) and not self.late():
+                self._discard(cells, folds)
+        return cells
+
+    def _run(
+        self, candidates: list[dict[str, Any]], alive: list[int], folds: list[int], cells: Cells
+    ) -> None:
+        jobs: dict[Any, list[int]] = {}
+        along = self.search._along
+        for c in alive:
+            rest = tuple(
+                (name, id(value) if isinstance(value, Kernel) else value)
+                for name, value in sorted(candidates[c].items())
+                if name not in (along, "epsilon")
+            )
+            jobs.setdefault(rest, []).append(c)
+        total = len(alive) * len(folds)
+        done = 0
+        for chosen in jobs.values():
+            if self.late():
+                return
+            settings = [candidates[c] for c in chosen]
+            for group in self._groups(settings[0], folds):
+                if self.late():
+                    return
+                tell = functools.partial(self._tell, done, len(chosen) * len(group[1]), total)
+                self._solve(settings, chosen, *group, cells, tell)
+                done += len(chosen) * len(group[1])
+            if self.bar is not None:
+                self.bar.update(done, total)
+
+    def _tell(self, done: int, own: int, total: int, share: float) -> bool:
+        if self.bar is not None:
+            self.bar.update(done + share * own, total)
+        return self.late()
+
+    def _kernel(self, setting: dict[str, Any]) -> Any:
+        m = self.machine
+        kernel = setting.get("kernel", m.kernel)
+        gamma: Any = setting.get("gamma", m.gamma)
+        return as_kernel(kernel, degree=m.degree, gamma=gamma, coef0=m.coef0)
+
+    def _groups(self, setting: dict[str, Any], folds: list[int]) -> Iterator[tuple[Any, list[int]]]:
+        """Kernels with numbers, and the splits that share them: gamma="scale" is of each split."""
+        kernel = self._kernel(setting)
+        if not kernel.compiled or self.machine._mode() == "precomputed":
+            yield kernel, folds
+            return
+        known: dict[str, tuple[Any, list[int]]] = {}
+        for f in folds:
+            train = self.splits[f].train
+            own = None if self.weight is None else self.weight[train]
+            plain = kernel.resolve(self.X[:1]) if _has_numbers(kernel) else None
+            if plain is not None:
+                yield plain, folds
+                return
+            rows = self.X[train] if own is None else self.X[train[own > 0]]
+            resolved = kernel.resolve(rows, None if own is None else own[own > 0])
+            known.setdefault(repr(resolved), (resolved, []))[1].append(f)
+        yield from known.values()
+
+    def _solve(
+        self,
+        settings: list[dict[str, Any]],
+        chosen: list[int],
+        kernel: Any,
+        folds: list[int],
+        cells: Cells,
+        tell: Any,
+    ) -> None:
+        began, search = time.perf_counter(), self.search
+        largest = search._largest(settings, self.weight)
+        single = self.single(largest) and isinstance(kernel, RBF)
+        fits = self.memory(single) <= self.budget() or self.n <= _ALWAYS
+        cold = (
+            kernel.compiled and kernel.mercer is not True
+        )  # where one starts decides where one ends
+        if not fits or cold or not search._in_one(self.machine, settings):
+            if not fits and not self.blocked:
+                _LOGGER.info(
+                    "%s: %d Gram matrices of %d rows need %.1f GB, %.1f may be used; solving cell "
+                    "by cell with cached rows, each from the solution before it.",
+                    type(search).__name__, _GRAMS, self.n, self.memory(single) / 2**30,
+                    self.budget() / 2**30,
+                )  # fmt: skip
+            self.blocked = self.blocked or not fits
+            self._one_by_one(settings, chosen, folds, cells, tell, warm=not cold)
+            return
+        matrix = self._matrix(kernel, single)
+        diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)
+        for part, members in search._members(settings):
+            self._solve_along(
+                [settings[k] for k in part], [chosen[k] for k in part], members, matrix, diagonal,
+                folds, cells, tell, began, kernel,
+            )  # fmt: skip
+            began = time.perf_counter()
+
+    def _solve_along(
+        self, settings: list[dict[str, Any]], chosen: list[int], members: Members, matrix: Any,
+        diagonal: Floats, folds: list[int], cells: Cells, tell: Any, began: float, kernel: Any,
+    ) -> None:  # fmt: skip
+        search, chains = self.search, []
+        work: list[int] = []
+        for f in folds:
+            split = self.splits[f]
+            try:
+                if not split.error and split.machine is None:
+                    search._prepare(self, split)
+            except ValueError as error:
+                split.error = str(error)
+            if split.error:
+                for c in chosen:
+                    cells.errors.append(split.error)
+                    cells.status[c, f] = "failed"
+                continue
+            own = search._chains(self, split, len(work), settings[0])
+            chains.append(own)
+            work.append(f)
+        if not work:
+            return
+        flat = [chain for own in chains for chain in own]
+        skip = np.array([[search._refused(c, s) is not None for s in settings] for c in flat])
+        found = solve_chains(
+            matrix, diagonal, flat, [self.place[self.splits[f].test] for f in work], members,
+            tol=self.machine.tol, threads=self.threads, skip=skip if skip.any() else None,
+            stop=tell,
+        )  # fmt: skip
+        share = (time.perf_counter() - began) / max(len(work) * len(chosen), 1)
+        first = 0
+        for k, (f, own) in enumerate(zip(work, chains, strict=True)):
+            at = slice(first, first + len(own))
+            first += len(own)
+            self._note(found, at, flat[at], k, f, settings, chosen, cells, share, kernel)
+
+    def _note(
+        self, found: Found, at: slice, chains: list[Chain], k: int, f: int,
+        settings: list[dict[str, Any]], chosen: list[int], cells: Cells, share: float, kernel: Any,
+    ) -> None:  # fmt: skip
+        search, split = self.search, self.splits[f]
+        violation = found.violation[at].max(axis=0)
+        dual, gap = found.dual[at].sum(axis=0), found.gap[at].sum(axis=0)
+        size = np.maximum(np.abs(dual), np.abs(dual + gap))
+        ready = []
+        for q, (c, setting) in enumerate(zip(chosen, settings, strict=True)):
+            why = next(
+                (text for ch in chains if (text := search._refused(ch, setting)) is not None),
+                None,
+            )
+            if why is not None:
+                cells.errors.append(why)
+                cells.status[c, f] = "failed"
+                continue
+            if not np.isfinite(violation[q]):
+                continue  # time ran out
+            if violation[q] > self.machine.tol:  # too hard for a chain: the ordinary solver
+                self._fit_one(setting, c, f, cells)
+                continue
+            cells.status[c, f] = "optimal"
+            cells.violation[c, f], cells.n_iter[c, f] = violation[q], found.steps[at][:, q].sum()
+            cells.gap[c, f] = gap[q] / size[q] if size[q] > 0 else 0.0
+            cells.n_support[c, f], cells.fit_time[c, f] = found.n_support[k, q], share
+            ready.append((q, c))
+        if not ready:
+            return
+        began = time.perf_counter()
+        columns = [q for q, _ in ready]
+        held = [found.held[j][columns] for j in range(at.start, at.stop)]
+        lam = found.lam[at][:, columns]
+        primal = (found.dual + found.gap)[at][:, columns]
+        scores = search._scored(self, split, held, lam, primal)
+        each = (time.perf_counter() - began) / len(ready)
+        for (_, c), score in zip(ready, scores, strict=True):
+            cells.scores[c][f], cells.score_time[c, f] = score, each
+            if isinstance(score, str):
+                cells.scores[c][f], cells.status[c, f] = None, "failed"
+                cells.errors.append(score)
+
+    def rows_of(self, split: Split) -> Any:
+        """The rows to score on."""
+        X = take(self.X, split.test, square=False)
+        return X[:, split.train] if self.machine._mode() == "precomputed" else X
+
+    def score(self, machine: Any, split: Split, X: Any) -> Any:
+        """What the scorers say of a machine on the rows that it has not seen."""
+        given = {name: values[split.test] for name, values in self.passed.items()}
+        found = self.scorers(machine, X, _safe_indexing(self.y, split.test), **given)
+        return {n: float(v) for n, v in found.items()} if isinstance(found, dict) else float(found)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the score is the machine's own, which needs no scorer's checks."""
+        passed = isinstance(self.scorers, _PassthroughScorer)
+        return passed or self.search.scoring == "accuracy"
+
+    # ---- K ------------------------------------------------------------------------------------
+
+    def _matrix(self, kernel: Any, single: bool) -> NDArray[Any]:
+        """K of all rows, in the order in which classes are runs."""
+        if self.machine._mode() == "precomputed":
+            gram = Gram(kernel, self.X)
+            return np.ascontiguousarray(np.asarray(gram.matrix)[np.ix_(self.order, self.order)])
+        if not kernel.compiled:
+            gram = Gram(kernel, take(self.X, self.order, square=False))
+            return np.ascontiguousarray(gram.matrix)
+        for centred in (True, False):
+            store = self._store(kernel, centred, single)
+            if store is not None and store.serves(kernel):
+                return store.gram(kernel)
+        gram = Gram(kernel, self.X[self.order], n_threads=self.machine.n_threads)
+        if single:
+            return gram.square(np.arange(self.n)).astype(np.float32, copy=False)
+        matrix = gram.stored().matrix
+        assert matrix is not None
+        return matrix
+
+    def _store(self, kernel: Any, centred: bool, single: bool) -> Products | None:
+        """Dot products of all rows, once for all kernels they serve."""
+        program = kernel.program()
+        distances = all(op in ("rbf", "matern", "add", "mul", "scale", "pow") for op, *_ in program)
+        if distances != centred or any(
+            op in ("laplacian", "chi2", "intersection") for op, *_ in program
+        ):
+            return None
+        known = self._stores.get(centred)
+        if known is None or (known.dots.dtype == np.float32) != single:
+            Gram(kernel, self.X)  # checks the data
+            self._stores.clear()
+            self._stores[centred] = Products(
+                self.X[self.order], single=single, centred=centred, n_threads=self.threads
+            )
+        return self._stores[centred]
+
+    # ---- cell by cell -------------------------------------------------------------------------
+
+    def _one_by_one(
+        self,
+        settings: list[dict[str, Any]],
+        chosen: list[int],
+        folds: list[int],
+        cells: Cells,
+        tell: Any,
+        *,
+        warm: bool,
+    ) -> None:
+        """Ordinary fits, each from the solution before it."""
+        along = self.search._along
+        order = sorted(range(len(settings)), key=lambda k: settings[k].get(along, 0.0))
+        for i, f in enumerate(folds):
+            machine: Any = None
+            for j, k in enumerate(order):
+                if tell((i * len(order) + j) / (len(folds) * len(order))):
+                    return
+                last = self._fit_one(settings[k], chosen[k], f, cells, machine)
+                machine = last if warm else None
+
+    def _fit_one(
+        self, setting: dict[str, Any], c: int, f: int, cells: Cells, machine: Any = None
+    ) -> Any:
+        split, began = self.splits[f], time.perf_counter()
+        fresh = clone(self.machine) if machine is None else machine
+        fresh.set_params(**clone(setting, safe=False), warm_start=True)
+        if self.until is not None:
+            fresh.set_params(max_time=max(self.until - began, 0.0))
+        X = take(self.X, split.train, square=self.machine._mode() == "precomputed")
+        given = {} if self.weight is None else {"sample_weight": self.weight[split.train]}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # told by its status
+                fresh.fit(X, _safe_indexing(self.y, split.train), **given)
+        except ValueError as error:
+            cells.errors.append(str(error))
+            cells.status[c, f] = "failed"
+            return None
+        if self.late() and fresh.certificate_.status == "time_limit":
+            return fresh
+        middle = time.perf_counter()
+        proof = fresh.certificate_
+        good = proof.status in ("optimal", "stationary")
+        cells.status[c, f] = str(proof.status) if good else "iteration_limit"
+        cells.violation[c, f], cells.gap[c, f] = proof.kkt_violation, proof.relative_gap
+        cells.n_support[c, f] = len(fresh.support_)
+        cells.n_iter[c, f] = np.sum(fresh.n_iter_)
+        cells.scores[c][f] = self.score(fresh, split, self.rows_of(split))
+        cells.fit_time[c, f] = middle - began
+        cells.score_time[c, f] = time.perf_counter() - middle
+        return fresh
+
+    # ---- fewer cells --------------------------------------------------------------------------
+
+    def _discard(self, cells: Cells, folds: list[int]) -> None:
+        """Leave out cells that the best one beats by more than chance, fold by fold."""
+        scores = np.array([[_number(self, row[f]) for f in folds] for row in cells.scores])
+        if not np.isfinite(scores).all(axis=1).any():
+            return
+        means = scores.mean(axis=1)
+        best = int(np.nanargmax(means))
+        ahead = scores[best] - scores
+        spread = ahead.std(axis=1, ddof=1) / np.sqrt(len(folds))
+        floor = scores.std(axis=1, ddof=1)[best] / np.sqrt(len(folds))
+        behind = ahead.mean(axis=1) > 4 * np.maximum(spread, floor)
+        rest = [f for f in range(len(self.splits)) if f not in folds]
+        for c in np.flatnonzero(behind):
+            cells.status[c, rest] = "discarded"
+
+    def refined(
+        self, candidates: list[dict[str, Any]], cells: Cells
+    ) -> tuple[list[dict[str, Any]], Cells]:
+        """Half the spacing about the best cell, twice."""
+        factor: dict[str, float] = {}
+        names = [n for n in (self.search._along, "gamma") if n in candidates[0]]
+        for name in names:
+            values = sorted({c[name] for c in candidates if isinstance(c.get(name), Real)})
+            steps = [b / a for a, b in itertools.pairwise(values) if a > 0]
+            if steps:
+                factor[name] = float(np.exp(np.median(np.log(steps))))
+        for _ in range(2):
+            if self.late() or not factor:
+                break
+            factor = {name: np.sqrt(value) for name, value in factor.items()}
+            means = [np.mean([_number(self, s) for s in row]) for row in cells.scores]
+            if not np.isfinite(means).any():
+                break
+            best = candidates[int(np.nanargmax(means))]
+            grid = {
+                name: [best[name] * f**e for e in (-1, 0, 1)]
+                if (f := factor.get(name)) and isinstance(best[name], Real)
+                else [best[name]]
+                for name in best
+            }
+            near = [c for c in ParameterGrid(grid) if not any(_close(c, d) for d in candidates)]
+            near = [c for c in near if self.search._along != "nu" or c["nu"] <= 1]
+            if not near:
+                break
+            candidates, cells = candidates + near, cells.joined(self.run(near))
+        return candidates, cells
+
+
+def _number(task: _Task, score: Any) -> float:
+    """A score as one number: of several metrics that of `refit`."""
+    if isinstance(score, dict):
+        refit = task.search.refit
+        return float(score[refit] if isinstance(refit, str) else next(iter(score.values())))
+    return np.nan if score is None else float(score)
+
+
+def _close(a: dict[str, Any], b: dict[str, Any]) -> bool:
+    def same(x: Any, y: Any) -> bool:
+        both = isinstance(x, Real) and isinstance(y, Real)
+        return bool(np.isclose(x, y, rtol=1e-9)) if both else x is y or x == y
+
+    return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
+
+
+def _has_numbers(kernel: Kernel) -> bool:
+    """Whether no parameter waits for data."""
+    return not any(isinstance(v, str) for v in kernel.get_params(deep=True).values())
+
+
+def held_out(machine: Any, **values: Any) -> Any:
+    """A machine that answers for the held-out rows alone, from values that are stored."""
+    twin = copy.copy(machine)
+    kind: Any = type(machine)
+    twin.__class__ = _standing_in(kind)
+    twin._values_held = values
+    return twin
+
+
+@functools.cache
+def _standing_in(kind: Any) -> Any:
+    def values(self: Any, X: Any) -> Any:
+        held = self._values_held["scores"]
+        rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if rows != len(held):
+            raise ValueError(
+                "this machine of a search answers for the rows of its test set alone; a scorer "
+                f"asked about {rows} rows, there are {len(held)}."
+            )
+        return held
+
+    body: dict[str, Any] = {
+        "_scores": values,
+        "_silent": lambda self: self._values_held["silent"],
+        "__sklearn_is_fitted__": lambda self: True,
+        "__module__": kind.__module__,
+    }
+    if not is_classifier(kind()):
+        body["predict"] = values
+    return type(kind.__name__, (kind,), body)
+
+
+def pieces_of(values: Sequence[Any]) -> list[Any]:
+    """A list of what a search tries."""
+    return [v.item() if isinstance(v, np.generic) else v for v in values]

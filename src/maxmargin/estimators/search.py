@@ -1,0 +1,624 @@
+"""Choose C, γ and the kernel at about the price of a few fits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import check_classification_targets
+
+from maxmargin.estimators._chains import Chain, Members, all_pairs, pair_chains, tube_chain
+from maxmargin.estimators._docs import documented
+from maxmargin.estimators._search import Search, Split, _Task, held_out, pieces_of
+from maxmargin.estimators.svc import SVC, NuSVC
+from maxmargin.estimators.svr import SVR
+from maxmargin.problems import ROUNDING, largest_nu, round_down
+
+__all__ = ["SVCCV", "SVRCV", "NuSVCCV", "consistency", "one_standard_error"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+def _Cs(values: Any) -> list[float]:
+    """The C to try: so many between 0.01 and 10000, or these."""
+    if isinstance(values, Integral):
+        return [float(C) for C in np.logspace(-2, 4, int(values))]
+    found = pieces_of(list(values))
+    bad = [C for C in found if not C > 0]
+    if bad or not found:
+        raise ValueError(f"Cs must be positive numbers; got {bad[0] if bad else 'none'}.")
+    return found
+
+
+class _Classification(Search):
+    """Classes to pairs, decision values of held-out rows to votes."""
+
+    _kind: ClassVar[str]
+
+    def _order(self, machine: Any, y: Any) -> tuple[Ints, Any]:
+        labels = column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        _, codes = np.unique(labels, return_inverse=True)
+        return np.argsort(codes, kind="stable"), labels
+
+    def _in_one(self, machine: Any, settings: list[dict[str, Any]]) -> bool:
+        usual = machine.multi_class != "crammer_singer" and machine.probability is not True
+        plain = machine.max_iter == -1 and machine.gap_tol is None
+        return usual and plain and all(np.isfinite(s.get("C", 1.0)) for s in settings)
+
+    def _prepare(self, task: _Task, split: Split) -> None:
+        machine = task.machine.__class__(**task.machine.get_params(deep=False))
+        labels = task.labels[split.train]
+        weight = None if task.weight is None else task.weight[split.train]
+        machine._classes(labels, weight)
+        codes, both = machine._codes(labels, weight)
+        both = np.ones(len(codes)) if both is None else both
+        place = task.place[split.train]
+        order = np.argsort(place, kind="stable")
+        order = order[both[order] > 0]
+        pairs = all_pairs(len(machine.classes_), rest=machine.multi_class == "ovr")
+        split.chains = pair_chains(
+            0, place[order], codes[order], both[order], pairs, self._kind_of(machine)
+        )
+        split.machine = machine
+
+    def _kind_of(self, machine: Any) -> str:
+        return self._kind
+
+    def _chains(self, task: _Task, split: Split, fold: int, setting: dict[str, Any]) -> list[Chain]:
+        return [replace(chain, fold=fold) for chain in split.chains]
+
+    def _refused(self, chain: Chain, setting: dict[str, Any]) -> str | None:
+        return None
+
+    def _shift(self, lam: Floats) -> tuple[Floats, Floats]:
+        """B and η of each chain and member."""
+        return lam[:, :, 0], np.ones(lam.shape[:2])
+
+    def _proven(self, primal: Floats) -> NDArray[np.bool_]:
+        """Where there is a margin."""
+        return np.ones(primal.shape, dtype=bool)
+
+    def _scored(
+        self, task: _Task, split: Split, held: list[Floats], lam: Floats, primal: Floats
+    ) -> list[Any]:
+        machine, (b, eta) = split.machine, self._shift(lam)
+        silent = ~((eta > 0) & self._proven(primal))
+        eta = np.where(silent, 1.0, eta)
+        values = np.stack(held, axis=2) + b.T[:, None, :]  # members, rows, pairs
+        values = np.where(silent.T[:, None, :], 0.0, values / eta.T[:, None, :])
+        if task.plain and not machine.break_ties:
+            scores: list[Any] = self._accuracies(task, split, values, silent)
+        else:
+            X, kept = task.rows_of(split), machine
+            scores = [
+                task.score(held_out(kept, scores=v, silent=silent[:, q]), split, X)
+                for q, v in enumerate(values)
+            ]
+        if len(held) > 1:
+            return scores
+        return [self._meeting() if s else v for v, s in zip(scores, silent[0], strict=True)]
+
+    def _meeting(self) -> str:
+        return "nu is too small for these data: the reduced convex hulls meet (N4). Raise nu."
+
+    def _accuracies(
+        self, task: _Task, split: Split, values: Floats, silent: NDArray[np.bool_]
+    ) -> list[float]:
+        """Shares of right answers, by the votes that `predict` counts."""
+        machine = split.machine
+        count = len(machine.classes_)
+        if count == 2:
+            winners = (values[:, :, 0] > 0).astype(np.intp)
+        elif machine.multi_class == "ovr":
+            winners = values.argmax(axis=2)
+        else:
+            firsts, seconds = np.zeros((2, values.shape[2], count), dtype=np.float32)
+            for k, (i, j) in enumerate(itertools.combinations(range(count), 2)):
+                firsts[k, i], seconds[k, j] = 1.0, 1.0
+            heard = (~silent.T[:, None, :]).astype(np.float32)
+            won = (values > 0).astype(np.float32)
+            winners = ((won * heard) @ firsts + ((1 - won) * heard) @ seconds).argmax(axis=2)
+        right = machine.classes_[winners] == task.labels[split.test]
+        weight = task.passed.get("sample_weight")
+        weight = None if weight is None else weight[split.test]
+        shares: list[float] = np.average(right, axis=1, weights=weight).tolist()
+        return shares
+
+
+@documented
+class SVCCV(ClassifierMixin, _Classification):
+    r"""Search C, γ and the kernel of an SVC by cross-validation, as one computation.
+
+    The scores of ``GridSearchCV(SVC(), ...)``, and its attributes, in a fraction of its time: dot
+    products are computed once, a Gram matrix serves all folds, all C and all pairs of classes, and
+    each solution starts the next.
+
+    Parameters
+    ----------
+    Cs : int or array-like, default=10
+        The C to try; so many between 0.01 and 10000.
+    gammas : int or array-like, default=10
+        The γ to try for the kernels "rbf", "poly" and "sigmoid"; so many between 1/1000 and 10
+        times ``"scale"``. May hold ``"scale"`` and ``"auto"``, those of each training set.
+    kernels : list or None, default=None
+        Kernels to try in place of ``kernel``: names, kernel objects, functions.
+    cv : int, splitter or iterable, default=None
+        None: five stratified folds.
+    scoring : str, callable, list, tuple, dict or None, default=None
+        As in GridSearchCV; several at once are possible.
+    refit : bool, str or callable, default=True
+        As in GridSearchCV; :func:`one_standard_error` chooses the simplest model that is as good.
+    refine : bool, default=False
+        After the grid, search at half and at quarter of its spacing about the best cell.
+    discard : bool, default=False
+        Leave the remaining folds of cells out that the best one beats, on the first half of the
+        folds, by more than four standard errors; their scores are NaN.
+    max_time : float or None, default=None
+        Limit of seconds for the search; what was not reached has NaN. The refit comes after it.
+    <kernel_of_search>
+    <of_classes>
+    <solver_of_search>
+    multi_class : {"ovo", "ovr", "crammer_singer"}, default="ovo"
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+
+    Attributes
+    ----------
+    <found>
+
+    See Also
+    --------
+    maxmargin.shared_gram : What GridSearchCV, HalvingGridSearchCV or Optuna gain by the same idea.
+
+    Notes
+    -----
+    A search holds at most three Gram matrices (``report_["memory_bytes"]``) within ``cache_size``;
+    where they do not fit, cells are solved one by one with cached rows, each from the solution
+    before it. Beyond 4096 rows a Gaussian Gram is float32 as long as C 2⁻²⁴ <= ``tol``; the KKT
+    violations in ``cv_results_`` are then those of the rounded matrix. The refit is certified in
+    float64 in any case. To scale features, put the search behind a scaler in a pipeline.
+
+    The best score is that of the luckiest cell: to know what the whole procedure achieves, search
+    again within each fold, ``cross_val_score(SVCCV(), X, y)``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVCCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = SVCCV(Cs=[0.1, 1, 10], gammas=[0.01, 0.1, 1]).fit(X, y)
+    >>> search.best_params_, round(float(search.best_score_), 2)
+    ({'C': 1, 'gamma': 0.1}, 0.98)
+    """
+
+    _machine = SVC
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Search._parameter_constraints,
+        "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
+        **{
+            k: v
+            for k, v in SVC._parameter_constraints.items()
+            if k not in ("C", "gamma", "record_every", "warm_start")
+        },
+    }
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        gammas: Any = 10,
+        kernels: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: Any = True,
+        refine: bool = False,
+        discard: bool = False,
+        max_time: float | None = None,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool | str = False,
+        tol: float = 1e-3,
+        cache_size: float | None = None,
+        class_weight: Any = None,
+        verbose: bool | int = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        gap_tol: float | None = None,
+        n_threads: int | None = None,
+        multi_class: str = "ovo",
+        loss: str = "hinge",
+    ) -> None:
+        self.Cs = Cs
+        self.gammas = gammas
+        self.kernels = kernels
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.refine = refine
+        self.discard = discard
+        self.max_time = max_time
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.gap_tol = gap_tol
+        self.n_threads = n_threads
+        self.multi_class = multi_class
+        self.loss = loss
+
+    def _kind_of(self, machine: Any) -> str:
+        return "squared_hinge" if machine.loss == "squared_hinge" else "soft_margin"
+
+    def _values(self, X: Any, y: Any, weight: Floats | None) -> dict[str, list[Any]]:
+        return {"C": _Cs(self.Cs)}
+
+    def _largest(self, settings: list[dict[str, Any]], weight: Floats | None) -> float:
+        largest = float(max(s["C"] for s in settings))
+        return largest * (1.0 if weight is None else float(weight.max()))
+
+    def _members(self, settings: list[dict[str, Any]]) -> Iterator[tuple[list[int], Members]]:
+        order = sorted(range(len(settings)), key=lambda k: settings[k]["C"])
+        yield order, Members.along_C(np.array([settings[k]["C"] for k in order], dtype=np.float64))
+
+
+@documented
+class NuSVCCV(ClassifierMixin, _Classification):
+    r"""Search ν, γ and the kernel of a NuSVC by cross-validation, as one computation.
+
+    Parameters
+    ----------
+    nus : int or array-like, default=10
+        The ν to try; so many between 0.05 and 0.8 times the largest that all data allow. Where a
+        training set allows less, the score is NaN, as in GridSearchCV.
+    gammas, kernels, cv, scoring, refit, refine, discard, max_time
+        As in :class:`SVCCV`.
+    <kernel_of_search>
+    <of_classes>
+    <solver_of_search>
+    multi_class : {"ovo", "ovr"}, default="ovo"
+
+    Attributes
+    ----------
+    <found>
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import NuSVCCV
+    >>> X, y = load_iris(return_X_y=True)
+    >>> search = NuSVCCV(nus=[0.1, 0.3], gammas=[0.1, 1]).fit(X, y)
+    >>> round(float(search.best_score_), 2)
+    0.98
+    """
+
+    _machine = NuSVC
+    _along = "nu"
+    _kind = "nu_svc"
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Search._parameter_constraints,
+        "nus": ["array-like", Interval(Integral, 1, None, closed="left")],
+        **{
+            k: v
+            for k, v in NuSVC._parameter_constraints.items()
+            if k not in ("nu", "gamma", "record_every", "warm_start")
+        },
+    }
+
+    def __init__(
+        self,
+        *,
+        nus: Any = 10,
+        gammas: Any = 10,
+        kernels: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: Any = True,
+        refine: bool = False,
+        discard: bool = False,
+        max_time: float | None = None,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        probability: bool | str = False,
+        tol: float = 1e-3,
+        cache_size: float | None = None,
+        class_weight: Any = None,
+        verbose: bool | int = False,
+        max_iter: int = -1,
+        decision_function_shape: str = "ovr",
+        break_ties: bool = False,
+        random_state: Any = None,
+        gap_tol: float | None = None,
+        n_threads: int | None = None,
+        multi_class: str = "ovo",
+    ) -> None:
+        self.nus = nus
+        self.gammas = gammas
+        self.kernels = kernels
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.refine = refine
+        self.discard = discard
+        self.max_time = max_time
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.probability = probability
+        self.tol = tol
+        self.cache_size = cache_size
+        self.class_weight = class_weight
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.decision_function_shape = decision_function_shape
+        self.break_ties = break_ties
+        self.random_state = random_state
+        self.gap_tol = gap_tol
+        self.n_threads = n_threads
+        self.multi_class = multi_class
+
+    def _values(self, X: Any, y: Any, weight: Floats | None) -> dict[str, list[Any]]:
+        if not isinstance(self.nus, Integral):
+            return {"nu": pieces_of(list(self.nus))}
+        counts = np.sort(np.unique(y, return_counts=True)[1])
+        most = largest_nu(float(counts[0]), float(counts[-1]))
+        return {"nu": [float(nu) for nu in most * np.geomspace(0.05, 0.8, int(self.nus))]}
+
+    def _largest(self, settings: list[dict[str, Any]], weight: Floats | None) -> float:
+        return 1.0 if weight is None else float(weight.max())
+
+    def _members(self, settings: list[dict[str, Any]]) -> Iterator[tuple[list[int], Members]]:
+        order = sorted(range(len(settings)), key=lambda k: settings[k]["nu"])
+        nus = np.array([settings[k]["nu"] for k in order], dtype=np.float64)
+        yield order, Members.along_nu(nus)
+
+    def _refused(self, chain: Chain, setting: dict[str, Any]) -> str | None:
+        weight = np.abs(chain.l + chain.u)
+        first = float(weight[chain.group == 0].sum())
+        most = largest_nu(first, float(weight.sum()) - first)
+        if setting["nu"] <= most * (1 + ROUNDING):
+            return None
+        return (
+            f"specified nu is infeasible: nu={setting['nu']:g}; on this training set it must be at "
+            f"most {round_down(most)} (N4, existence condition)."
+        )
+
+    def _shift(self, lam: Floats) -> tuple[Floats, Floats]:
+        return (lam[:, :, 0] + lam[:, :, 1]) / 2, (lam[:, :, 1] - lam[:, :, 0]) / 2
+
+    def _proven(self, primal: Floats) -> NDArray[np.bool_]:
+        return primal < 0  # see Problem.has_margin
+
+
+@documented
+class SVRCV(RegressorMixin, Search):
+    r"""Search C, ε, γ and the kernel of an SVR by cross-validation, as one computation.
+
+    Parameters
+    ----------
+    Cs : int or array-like, default=10
+        The C to try; so many between 0.01 and 10000.
+    epsilons : array-like or None, default=None
+        The ε to try in place of ``epsilon``.
+    gammas, kernels, cv, scoring, refit, refine, discard, max_time
+        As in :class:`SVCCV`.
+    <kernel_of_search>
+    epsilon : float, default=0.1
+        Half-width of the tube.
+    <solver_of_search>
+
+    Attributes
+    ----------
+    <found>
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from maxmargin import SVRCV
+    >>> x = np.random.default_rng(0).uniform(0, 6, (80, 1))
+    >>> search = SVRCV(Cs=[1, 10, 100], gammas=[0.1, 1], epsilon=0.05).fit(x, np.sin(x[:, 0]))
+    >>> bool(search.best_score_ > 0.99)
+    True
+    """
+
+    _machine = SVR
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **Search._parameter_constraints,
+        "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "epsilons": ["array-like", None],
+        **{
+            k: v
+            for k, v in SVR._parameter_constraints.items()
+            if k not in ("C", "gamma", "record_every", "warm_start")
+        },
+    }
+
+    def __init__(
+        self,
+        *,
+        Cs: Any = 10,
+        epsilons: Any = None,
+        gammas: Any = 10,
+        kernels: Any = None,
+        cv: Any = None,
+        scoring: Any = None,
+        refit: Any = True,
+        refine: bool = False,
+        discard: bool = False,
+        max_time: float | None = None,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float | None = None,
+        verbose: bool | int = False,
+        max_iter: int = -1,
+        gap_tol: float | None = None,
+        n_threads: int | None = None,
+    ) -> None:
+        self.Cs = Cs
+        self.epsilons = epsilons
+        self.gammas = gammas
+        self.kernels = kernels
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.refine = refine
+        self.discard = discard
+        self.max_time = max_time
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.tol = tol
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.gap_tol = gap_tol
+        self.n_threads = n_threads
+
+    def _values(self, X: Any, y: Any, weight: Floats | None) -> dict[str, list[Any]]:
+        values: dict[str, list[Any]] = {"C": _Cs(self.Cs)}
+        if self.epsilons is not None:
+            values["epsilon"] = pieces_of(list(self.epsilons))
+        return values
+
+    def _largest(self, settings: list[dict[str, Any]], weight: Floats | None) -> float:
+        largest = float(max(s["C"] for s in settings))
+        return largest * (1.0 if weight is None else float(weight.max()))
+
+    def _order(self, machine: Any, y: Any) -> tuple[Ints, Any]:
+        z = column_or_1d(y, warn=True).astype(np.float64, copy=False)
+        return np.arange(len(z)), z
+
+    def _in_one(self, machine: Any, settings: list[dict[str, Any]]) -> bool:
+        plain = machine.max_iter == -1 and machine.gap_tol is None
+        return plain and all(np.isfinite(s["C"]) for s in settings)
+
+    def _members(self, settings: list[dict[str, Any]]) -> Iterator[tuple[list[int], Members]]:
+        by_width: dict[float, list[int]] = {}
+        for k, setting in enumerate(settings):
+            by_width.setdefault(setting.get("epsilon", self.epsilon), []).append(k)
+        for part in by_width.values():
+            order = sorted(part, key=lambda k: settings[k]["C"])
+            Cs = np.array([settings[k]["C"] for k in order], dtype=np.float64)
+            yield order, Members.along_C(Cs)
+
+    def _prepare(self, task: _Task, split: Split) -> None:
+        weight = np.ones(len(split.train)) if task.weight is None else task.weight[split.train]
+        if not (weight > 0).any():
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        split.machine = task.machine
+
+    def _chains(self, task: _Task, split: Split, fold: int, setting: dict[str, Any]) -> list[Chain]:
+        weight = np.ones(task.n) if task.weight is None else task.weight
+        train = split.train[weight[split.train] > 0]
+        epsilon = setting.get("epsilon", self.epsilon)
+        return [tube_chain(fold, task.place[train], task.labels[train], weight[train], epsilon)]
+
+    def _refused(self, chain: Chain, setting: dict[str, Any]) -> str | None:
+        return None
+
+    def _scored(
+        self, task: _Task, split: Split, held: list[Floats], lam: Floats, primal: Floats
+    ) -> list[Any]:
+        values, X = held[0] + lam[0, :, :1], task.rows_of(split)
+        return [task.score(held_out(split.machine, scores=v), split, X) for v in values]
+
+
+def one_standard_error(cv_results: dict[str, Any]) -> int:
+    """Choose the simplest candidate within one standard error of the best: for ``refit=``.
+
+    Parameters
+    ----------
+    cv_results : dict
+        ``cv_results_`` of a search with one metric, of this package or of scikit-learn.
+
+    Returns
+    -------
+    int
+        Of the candidates whose mean score is at least that of the best minus its standard error,
+        the one of fewest support vectors where they are counted (``mean_n_support``), else of the
+        smallest C; of equals the best, then the first.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from maxmargin import SVCCV, one_standard_error
+    >>> X, y = load_iris(return_X_y=True)
+    >>> SVCCV(refit=one_standard_error).fit(X, y).best_estimator_.score(X, y) > 0.95
+    True
+    """
+    means = np.asarray(cv_results["mean_test_score"], dtype=np.float64)
+    if not np.isfinite(means).any():
+        raise ValueError("no candidate has a score on every split.")
+    best = int(np.nanargmax(means))
+    splits = sum(name.startswith("split") and name.endswith("_test_score") for name in cv_results)
+    least = means[best] - cv_results["std_test_score"][best] / np.sqrt(max(splits - 1, 1))
+    simple = cv_results.get("mean_n_support", cv_results.get("param_C"))
+    if simple is None:
+        return best
+    good = np.flatnonzero(means >= least - 1e-12)
+    size = np.ma.filled(np.ma.asarray(simple)[good].astype(np.float64), np.inf)
+    return int(good[np.lexsort((good, -means[good], size))[0]])
+
+
+def consistency(estimator: Any, X: Any, y: Any = None) -> float:
+    r"""Score an outlier detector without labels: for ``scoring=`` of a search over OneClassSVM.
+
+    Of fresh points of the same kind a fraction ν should be outliers, no more and no fewer: a kernel
+    that is too narrow rejects many more than it did in training.
+
+    Parameters
+    ----------
+    estimator : OneClassSVM or SVDD
+        Fitted, on other rows.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : None
+
+    Returns
+    -------
+    float
+        :math:`-|\text{fraction of outliers} - \nu|`, at most 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from maxmargin import OneClassSVM, consistency, shared_gram
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> with shared_gram(X):
+    ...     search = GridSearchCV(OneClassSVM(nu=0.1), {"gamma": [0.1, 100]}, scoring=consistency)
+    ...     search = search.fit(X)
+    >>> search.best_params_
+    {'gamma': 0.1}
+    """
+    outside = float(np.mean(estimator.predict(X) < 0))
+    return -abs(outside - float(estimator.nu))

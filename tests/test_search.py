@@ -1,0 +1,331 @@
+"""Searches against GridSearchCV over our own machines, and what only they promise."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
+from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    GroupKFold,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler, scale
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from maxmargin import (
+    SVC,
+    SVCCV,
+    SVDD,
+    SVR,
+    SVRCV,
+    NuSVC,
+    NuSVCCV,
+    OneClassSVM,
+    consistency,
+    kernels,
+    one_standard_error,
+)
+
+CS, GAMMAS = [0.1, 1, 10, 100], [0.01, 0.1, 1.0]
+TIGHT = 1e-6
+
+
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return scale(X), y
+
+
+def cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return scale(X)[:200], y[:200]
+
+
+def equal(ours, theirs, metric="score", atol=1e-9):
+    for name in (f"mean_test_{metric}", f"std_test_{metric}", f"split0_test_{metric}"):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name], atol=atol)
+    assert ours.cv_results_["params"] == theirs.cv_results_["params"]
+    assert ours.best_params_ == theirs.best_params_
+    assert set(theirs.cv_results_) <= set(ours.cv_results_)
+
+
+def proven(search):
+    assert (search.cv_results_["status"] == "optimal").all()
+    assert (search.cv_results_["max_kkt_violation"] <= search.tol).all()
+
+
+def may_fail(search):
+    reason = "its weights (1000 : 1e-4) make every usual nu infeasible"
+    return {"check_class_weight_classifiers": reason} if isinstance(search, NuSVCCV) else {}
+
+
+@parametrize_with_checks(
+    [
+        SVCCV(Cs=[1.0, 10.0], gammas=["scale"], cv=2),
+        NuSVCCV(nus=[0.4], gammas=["scale"], cv=2),
+        SVRCV(Cs=[1.0, 10.0], gammas=["scale"], cv=2),
+    ],
+    expected_failed_checks=may_fail,
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.filterwarnings("ignore:The least populated class")
+def test_sklearn_contract(estimator, check):
+    check(estimator)
+
+
+SETTINGS = {
+    "plain": {},
+    "ovr": {"multi_class": "ovr"},
+    "balanced": {"class_weight": "balanced"},
+    "squared hinge": {"loss": "squared_hinge"},
+    "poly": {"kernel": "poly"},
+    "sigmoid": {"kernel": "sigmoid"},
+    "ties": {"break_ties": True},
+    "crammer singer": {"multi_class": "crammer_singer"},
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_same_scores_as_a_grid_search(name, weighted):
+    X, y = iris()
+    given = {"sample_weight": np.random.default_rng(0).uniform(0.2, 3, 150)} if weighted else {}
+    settings = {"tol": TIGHT, **SETTINGS[name]}
+    ours = SVCCV(Cs=CS, gammas=GAMMAS, **settings).fit(X, y, **given)
+    theirs = GridSearchCV(SVC(**settings), {"C": CS, "gamma": GAMMAS}).fit(X, y, **given)
+    equal(ours, theirs)
+    if name != "sigmoid":  # indefinite: stationary is all there is
+        proven(ours)
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    assert ours.score(X, y) == theirs.score(X, y)
+
+
+def test_digits_as_scikit_learn_has_them():
+    import sklearn.svm
+
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:600] / 16, y[:600]
+    Cs, gammas = [0.1, 1.0, 10.0, 100.0], [0.005, 0.05, 0.2]
+    ours = SVCCV(Cs=Cs, gammas=gammas).fit(X, y)
+    theirs = GridSearchCV(sklearn.svm.SVC(), {"C": Cs, "gamma": gammas}).fit(X, y)
+    assert ours.best_params_ == theirs.best_params_
+    off = ours.cv_results_["mean_test_score"] - theirs.cv_results_["mean_test_score"]
+    assert np.abs(off).max() <= 2e-3
+    proven(ours)
+    assert ours.report_["n_solved"] == ours.report_["n_fits"] == 60
+
+
+def test_gamma_of_each_training_set():
+    X, y = iris()
+    gammas = ["scale", "auto", 0.1]
+    ours = SVCCV(Cs=CS, gammas=gammas, tol=TIGHT).fit(X, y)
+    equal(ours, GridSearchCV(SVC(tol=TIGHT), {"C": CS, "gamma": gammas}).fit(X, y))
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    ["roc_auc", "f1", ["accuracy", "roc_auc"], {"a": "precision", "b": "neg_brier_score"}],
+    ids=str,
+)
+def test_any_scorer(scoring):
+    X, y = cancer()
+    many = not isinstance(scoring, str)
+    refit = next(iter(scoring)) if many else True
+    given = {"probability": True} if "b" in scoring else {}
+    settings = {"scoring": scoring, "refit": refit, "cv": 3}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.01, 0.1], tol=TIGHT, **settings, **given).fit(X, y)
+    grid = {"C": [1, 10], "gamma": [0.01, 0.1]}
+    theirs = GridSearchCV(SVC(tol=TIGHT, **given), grid, **settings).fit(X, y)
+    for metric in scoring if many else ["score"]:
+        equal(ours, theirs, metric, atol=1e-6)
+    assert ours.multimetric_ == theirs.multimetric_ == many
+    assert type(ours.scorer_) is type(theirs.scorer_)
+
+
+def test_a_function_scores():
+    X, y = cancer()
+    own = lambda machine, X, y: float((machine.decision_function(X) * (2 * y - 1)).mean())  # noqa: E731
+    ours = SVCCV(Cs=[1, 10], gammas=[0.1], scoring=own, tol=TIGHT).fit(X, y)
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.1]}, scoring=own).fit(X, y)
+    equal(ours, theirs, atol=1e-5)
+    with pytest.raises(ValueError, match="the rows of its test set alone"):
+        SVCCV(Cs=[1], gammas=[0.1], scoring=lambda m, X, y: m.score(X[:3], y[:3])).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0),
+        ShuffleSplit(3, random_state=1),
+    ],
+    ids=["repeated", "shuffle"],
+)
+def test_any_splitter(cv):
+    X, y = cancer()
+    ours = SVCCV(Cs=CS, gammas=GAMMAS, cv=cv, tol=TIGHT).fit(X, y)
+    equal(ours, GridSearchCV(SVC(tol=TIGHT), {"C": CS, "gamma": GAMMAS}, cv=cv).fit(X, y))
+    assert ours.n_splits_ == cv.get_n_splits()
+
+
+def test_groups():
+    X, y = iris()
+    groups = np.arange(150) % 7
+    ours = SVCCV(Cs=CS, gammas=GAMMAS, cv=GroupKFold(4), tol=TIGHT).fit(X, y, groups=groups)
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": CS, "gamma": GAMMAS}, cv=GroupKFold(4))
+    equal(ours, theirs.fit(X, y, groups=groups))
+
+
+def test_kernels_of_all_kinds():
+    X, y = iris()
+    others = [
+        kernels.RBF(sigma=2.0) + 0.1 * kernels.Linear(),
+        kernels.Laplacian(gamma=0.5),
+        lambda A, B: A @ B.T,
+    ]
+    ours = SVCCV(Cs=CS, gammas=GAMMAS, kernels=["linear", "rbf", *others], tol=TIGHT).fit(X, y)
+    grids = [{"kernel": ["linear"], "C": CS}, {"kernel": ["rbf"], "C": CS, "gamma": GAMMAS}]
+    grids += [{"kernel": [k], "C": CS} for k in others]
+    theirs = GridSearchCV(SVC(tol=TIGHT), grids).fit(X, y)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"]
+    )
+
+
+def test_precomputed_and_sparse():
+    X, y = iris()
+    K = kernels.RBF(gamma=0.1)(X)
+    ours = SVCCV(Cs=CS, kernel="precomputed", tol=TIGHT).fit(K, y)
+    equal(ours, GridSearchCV(SVC(kernel="precomputed", tol=TIGHT), {"C": CS}).fit(K, y))
+    S = sp.csr_array(X)
+    ours = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT).fit(S, y)
+    equal(ours, GridSearchCV(SVC(tol=TIGHT), {"C": CS, "gamma": GAMMAS}).fit(S, y))
+
+
+def test_nu():
+    X, y = cancer()
+    nus = [0.05, 0.2, 0.5, 0.99]
+    with pytest.warns(FitFailedWarning, match="nu must be|it must be at most"):
+        ours = NuSVCCV(nus=nus, gammas=GAMMAS, tol=1e-7).fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = GridSearchCV(NuSVC(tol=1e-7), {"nu": nus, "gamma": GAMMAS}).fit(X, y)
+    equal(ours, theirs)
+    assert ours.report_["n_failed"] == 15
+    infeasible = NuSVCCV(nus=3, gammas=[0.01]).fit(X, y).cv_results_["status"]
+    assert (infeasible == "optimal").all()
+
+
+def test_regression():
+    X, y = load_diabetes(return_X_y=True)
+    X, y = X[:150], scale(y[:150])
+    cv, gammas = ShuffleSplit(3, random_state=0), [1.0, 10.0]
+    ours = SVRCV(Cs=CS, gammas=gammas, epsilons=[0.05, 0.3], cv=cv, tol=TIGHT).fit(X, y)
+    grid = {"C": CS, "gamma": gammas, "epsilon": [0.05, 0.3]}
+    equal(ours, GridSearchCV(SVR(tol=TIGHT), grid, cv=cv).fit(X, y), atol=1e-5)
+    proven(ours)
+
+
+def test_any_number_of_threads_gives_the_same_scores():
+    X, y = iris()
+    own = lambda m, X, y: float(m.decision_function(X)[:, 0].sum())  # noqa: E731
+    one, two = (
+        SVCCV(Cs=CS, gammas=GAMMAS, scoring=own, n_threads=k).fit(X, y).cv_results_ for k in (1, 2)
+    )
+    np.testing.assert_array_equal(one["mean_test_score"], two["mean_test_score"])
+
+
+def test_float32_beyond_a_size(monkeypatch):
+    from maxmargin.estimators import _search
+
+    X, y = cancer()
+    expected = SVCCV(Cs=CS, gammas=GAMMAS).fit(X, y)
+    monkeypatch.setattr(_search, "_DOUBLE", 100)
+    found = SVCCV(Cs=CS, gammas=GAMMAS).fit(X, y)
+    off = found.cv_results_["mean_test_score"] - expected.cv_results_["mean_test_score"]
+    assert np.abs(off).max() <= 5e-3  # one of 200 rows
+    assert found.report_["memory_bytes"] == expected.report_["memory_bytes"] // 2
+
+
+def test_blocks_when_memory_is_short(monkeypatch, caplog):
+    from maxmargin.estimators import _search
+
+    X, y = cancer()
+    expected = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT).fit(X, y)
+    monkeypatch.setattr(_search, "_ALWAYS", 0)
+    with caplog.at_level("INFO", logger="maxmargin"):
+        found = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT, cache_size=0.1).fit(X, y)
+    assert "solving cell by cell" in caplog.text
+    assert found.report_["in_blocks"]
+    np.testing.assert_allclose(
+        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
+    )
+
+
+def test_limits_and_reports():
+    X, y = cancer()
+    with pytest.raises(ValueError, match="allow more max_time"):
+        SVCCV(Cs=3, gammas=3, max_time=0).fit(X, y)
+    whole = SVCCV(Cs=6, gammas=5).fit(X, y)
+    some = SVCCV(Cs=6, gammas=5, discard=True).fit(X, y)
+    report = some.report_
+    assert report["n_discarded"] > 0
+    assert report["n_solved"] + report["n_discarded"] == report["n_fits"]
+    assert some.best_score_ == pytest.approx(whole.best_score_, abs=0.02)
+    lost = np.isnan(some.cv_results_["mean_test_score"])
+    assert (some.cv_results_["status"][lost] == "discarded").all()
+    fine = SVCCV(Cs=6, gammas=5, refine=True).fit(X, y)
+    assert fine.best_score_ >= whole.best_score_
+    assert len(fine.cv_results_["params"]) > 30
+
+
+def test_one_standard_error():
+    X, y = cancer()
+    best = SVCCV(Cs=6, gammas=5).fit(X, y)
+    simple = SVCCV(Cs=6, gammas=5, refit=one_standard_error).fit(X, y)
+    r, k = simple.cv_results_, simple.best_index_
+    error = r["std_test_score"][best.best_index_] / 2
+    assert r["mean_test_score"][k] >= best.best_score_ - error - 1e-9
+    assert r["mean_n_support"][k] <= r["mean_n_support"][best.best_index_]
+    GridSearchCV(SVC(), {"C": CS}, refit=one_standard_error).fit(X, y)
+
+
+def test_nested_and_in_a_pipeline():
+    X, y = load_iris(return_X_y=True)
+    model = make_pipeline(StandardScaler(), SVCCV(Cs=CS, gammas=GAMMAS))
+    assert cross_val_score(model, X, y, cv=3).mean() > 0.9
+    assert clone(SVCCV(Cs=3)).Cs == 3
+
+
+@pytest.mark.parametrize("detector", [OneClassSVM(nu=0.1), SVDD(nu=0.1)])
+def test_consistency(detector):
+    X = np.random.default_rng(0).normal(size=(300, 2))
+    search = GridSearchCV(detector, {"gamma": [0.1, 100.0]}, scoring=consistency).fit(X)
+    assert search.best_params_ == {"gamma": 0.1}
+    assert -0.1 < search.best_score_ <= 0
+
+
+def test_bad_input():
+    X, y = cancer()
+    with pytest.raises(ValueError, match="Cs must be positive"):
+        SVCCV(Cs=[1, -1]).fit(X, y)
+    with pytest.raises(ValueError, match="no splits"):
+        SVCCV(cv=iter(())).fit(X, y)
+    with pytest.raises(ValueError, match="refit"):
+        SVCCV(scoring=["accuracy", "f1"]).fit(X, y)
+    assert make_scorer is not None
+
+
+@pytest.mark.parametrize("rich", [True, False])
+def test_progress(capsys, monkeypatch, rich):
+    if not rich:
+        monkeypatch.setitem(__import__("sys").modules, "rich.console", None)
+    X, y = iris()
+    SVCCV(Cs=3, gammas=2, verbose=1).fit(X, y)
+    assert "30/30 fits" in capsys.readouterr().err
