@@ -7,6 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 #include <numeric>
 #include <stdexcept>
@@ -256,26 +257,39 @@ mm::Quadratic quadratic_from(const Doubles& s, const Doubles& l, const Doubles& 
     return q;
 }
 
-std::pair<Vector, Vector> best_multipliers(const Doubles& c, const Doubles& D, const Doubles& l,
-                                           const Doubles& u, const Doubles& m, const Indices& order,
-                                           const Indices& starts, double rounding) {
-    const auto n = c.shape(0);
-    if (D.shape(0) != n || l.shape(0) != n || u.shape(0) != n || m.shape(0) != starts.shape(0))
-        throw std::invalid_argument("one c, D, l and u per variable, one m and start per group");
-    const auto inside = [](const Indices& indices, std::size_t end) {
-        return std::ranges::all_of(
-            view(indices), [&](auto i) { return i >= 0 && i < static_cast<std::int64_t>(end); });
-    };
-    if (!inside(order, n) || !inside(starts, order.shape(0) + 1))
-        throw nb::index_error("variable or start out of range");
-    const auto found = mm::best_multipliers(view(c), view(D), view(l), view(u), view(m),
-                                            view(order), view(starts), rounding);
-    std::vector<double> low, high;
-    for (const auto& interval : found) {
-        low.push_back(interval.low);
-        high.push_back(interval.high);
+// The one QP without its matrix, checked once: the arrays stay where they lie in Python.
+struct ConstraintsHandle {
+    Doubles s, l, u, D;
+    Indices group;
+    Doubles m;
+    double rounding;
+
+    mm::Constraints view_of() const {
+        return {view(s), view(l), view(u), view(D), view(group), view(m), rounding};
     }
-    return {vector_from(std::move(low)), vector_from(std::move(high))};
+    void check(std::initializer_list<const Doubles*> per_variable) const {
+        for (const auto* a : per_variable)
+            if (a->shape(0) != s.shape(0)) throw std::invalid_argument("one number per variable");
+    }
+    void check_all() const {
+        check({&l, &u, &D});
+        if (group.shape(0) != s.shape(0)) throw std::invalid_argument("one group per variable");
+        for (const auto g : view(group))
+            if (g < -1 || g >= static_cast<std::int64_t>(m.shape(0)))
+                throw nb::index_error("group out of range");
+    }
+};
+
+// One number of each, as two vectors.
+template <class T>
+std::pair<Vector, Vector> columns(const std::vector<T>& pairs, double T::* first,
+                                  double T::* second) {
+    std::vector<double> a, b;
+    for (const auto& pair : pairs) {
+        a.push_back(pair.*first);
+        b.push_back(pair.*second);
+    }
+    return {vector_from(std::move(a)), vector_from(std::move(b))};
 }
 
 template <class P>
@@ -318,6 +332,16 @@ Matrix by_chain(const mm::Family& family, const std::vector<double>& values) {
 bool are_ends(const std::vector<std::int64_t>& ends, std::size_t last) {
     return ends.size() > 1 && ends.front() == 0 && ends.back() == static_cast<std::int64_t>(last) &&
            std::ranges::is_sorted(ends);
+}
+
+// Whether these are all entries of a Gram matrix, a row side by side.
+bool is_square(const mm::Rows& rows) {
+    return std::visit(
+        [](const auto& K) {
+            if constexpr (requires { K.row_stride; }) return K.n == K.d && K.column_stride == 1;
+            return false;
+        },
+        rows);
 }
 
 // C++ reads memory by these.
@@ -375,8 +399,74 @@ NB_MODULE(_core, m) {
         return std::string(names[static_cast<int>(mm::isa())]);
     });
 
-    m.def("best_multipliers", &best_multipliers, "c"_a, "D"_a, "l"_a, "u"_a, "m"_a, "order"_a,
-          "starts"_a, "rounding"_a);
+    nb::class_<ConstraintsHandle>(m, "Constraints")
+        .def(
+            "__init__",
+            [](ConstraintsHandle* self, const Doubles& s, const Doubles& l, const Doubles& u,
+               const Doubles& D, const Indices& group, const Doubles& m, double rounding) {
+                const ConstraintsHandle handle{s, l, u, D, group, m, rounding};
+                handle.check_all();
+                new (self) ConstraintsHandle(handle);
+            },
+            "s"_a, "l"_a, "u"_a, "D"_a, "group"_a, "m"_a, "rounding"_a)
+        .def(
+            "best_multipliers",
+            [](const ConstraintsHandle& self, const Doubles& c, const Doubles& D) {
+                self.check({&c, &D});
+                return columns(mm::best_multipliers(self.view_of(), view(c), view(D)),
+                               &mm::Interval::low, &mm::Interval::high);
+            },
+            "c"_a, "D"_a)
+        .def(
+            "multipliers",
+            [](const ConstraintsHandle& self, const Doubles& c) {
+                self.check({&c});
+                std::vector<double> middles;
+                for (const auto& i : mm::best_multipliers(self.view_of(), view(c), view(self.D)))
+                    middles.push_back(i.middle());
+                return vector_from(std::move(middles));
+            },
+            "c"_a)
+        .def(
+            "feasible",
+            [](const ConstraintsHandle& self, const Doubles& beta) {
+                self.check({&beta});
+                return mm::feasible(self.view_of(), view(beta));
+            },
+            "beta"_a)
+        .def(
+            "ends",
+            [](const ConstraintsHandle& self, const Doubles& beta, const Doubles& gradient) {
+                self.check({&beta, &gradient});
+                auto found = mm::ends(self.view_of(), view(beta), view(gradient));
+                found.pop_back();
+                return columns(found, &mm::Ends::rise, &mm::Ends::fall);
+            },
+            "beta"_a, "gradient"_a)
+        .def(
+            "doubtful",
+            [](const ConstraintsHandle& self, const Doubles& beta, const Doubles& kbeta,
+               const Doubles& error, double tol) {
+                self.check({&beta, &kbeta, &error});
+                return array_from(
+                    mm::doubtful(self.view_of(), view(beta), view(kbeta), view(error), tol));
+            },
+            "beta"_a, "kbeta"_a, "error"_a, "tol"_a)
+        .def(
+            "worth",
+            [](const ConstraintsHandle& self, const Doubles& beta, const Doubles& kbeta,
+               const Doubles& error, double likely, double t) {
+                self.check({&beta, &kbeta, &error});
+                mm::Worth found;
+                {
+                    nb::gil_scoped_release release;
+                    found =
+                        mm::worth(self.view_of(), view(beta), view(kbeta), view(error), likely, t);
+                }
+                return std::tuple(found.primal, found.dual, found.gap, found.noise, found.violation,
+                                  vector_from(std::move(found.lambda)));
+            },
+            "beta"_a, "kbeta"_a, "error"_a, "likely"_a, "t"_a);
 
     m.def(
         "of_dots", [](const Code& code) { return mm::of_dots(*program_from(code)); }, "program"_a);
@@ -403,6 +493,24 @@ NB_MODULE(_core, m) {
         .def(
             "squared_radius", [](const RowsHandle& h) { return mm::squared_radius(h.rows); },
             nb::call_guard<nb::gil_scoped_release>())
+        .def(
+            "product",
+            [](const RowsHandle& h, const nb::object& of, const Indices& columns,
+               const Doubles& coef) {
+                const auto rows = of.is_none() ? std::vector<std::int64_t>{} : chosen_from(h, of);
+                const auto n = of.is_none() ? mm::height(h.rows) : std::ssize(rows);
+                for (const auto j : view(columns))
+                    if (j < 0 || j >= n) throw nb::index_error("column out of range");
+                if (coef.shape(0) != columns.shape(0) || !is_square(h.rows))
+                    throw std::invalid_argument("a square of K, and a coefficient per column");
+                std::vector<double> out;
+                {
+                    nb::gil_scoped_release release;
+                    out = mm::product(h.rows, rows, view(columns), view(coef));
+                }
+                return vector_from(std::move(out));
+            },
+            "of"_a.none(), "columns"_a, "coef"_a)
         .def(
             "diagonal",
             [](const RowsHandle& h, const Code& code) {
@@ -437,16 +545,18 @@ NB_MODULE(_core, m) {
                const Indices& group, const Doubles& m, const Doubles& diagonal, const Doubles& beta,
                const Doubles& kbeta, double tol, bool shrinking, bool single_rows,
                bool single_products, std::int64_t cache_bytes, std::int64_t working_set,
-               const nb::object& block) {
+               const nb::object& block, const nb::object& chosen) {
                 load_blas();
                 mm::Source source{rows.rows,
                                   code.is_none() ? nullptr : program_from(nb::cast<Code>(code)),
                                   single_products};
+                if (!chosen.is_none()) source.chosen = chosen_from(rows, chosen);
                 auto q = quadratic_from(s, l, u, D, row, group, m, diagonal, block);
                 const auto cells = q.diagonal.size() * static_cast<std::size_t>(q.blocks);
                 if (beta.shape(0) != q.s.size() ||
                     (kbeta.shape(0) != cells && (kbeta.shape(0) > 0 || q.blocks > 1)) ||
-                    static_cast<std::int64_t>(q.diagonal.size()) != mm::height(rows.rows))
+                    static_cast<std::int64_t>(q.diagonal.size()) != source.size() ||
+                    (source.program && !source.chosen.empty()))
                     throw std::invalid_argument("beta per variable, diagonal and kbeta per row");
                 nb::gil_scoped_release release;
                 new (self) mm::Smo(std::move(source), std::move(q), copy(beta), view(kbeta), tol,
@@ -455,7 +565,7 @@ NB_MODULE(_core, m) {
             "rows"_a, "program"_a.none(), "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
             "diagonal"_a, "beta"_a, "kbeta"_a, nb::kw_only(), "tol"_a, "shrinking"_a,
             "single_rows"_a, "single_products"_a, "cache_bytes"_a, "working_set"_a = 0,
-            "block"_a.none() = nb::none(), nb::keep_alive<1, 2>())
+            "block"_a.none() = nb::none(), "chosen"_a.none() = nb::none(), nb::keep_alive<1, 2>())
         .def("step", &mm::Smo::step, "iterations"_a, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def("catch_up", &mm::Smo::catch_up, "seconds"_a, "threads"_a,
@@ -470,6 +580,7 @@ NB_MODULE(_core, m) {
                 self.refresh(view(kbeta));
             },
             "kbeta"_a)
+        .def_prop_ro("objective", &mm::Smo::objective)
         .def("estimated_gap", &mm::Smo::estimated_gap)
         .def_prop_ro("gained", &mm::Smo::gained)
         .def(

@@ -66,6 +66,7 @@ void RowCache<S>::reset(std::vector<std::int64_t> columns) {
     prepared_ = whole_ = false;
     size_up();
     find_in_place();
+    if (!source_.program && !in_place_) sources_ = sources(columns_);
 }
 
 template <class S>
@@ -114,6 +115,19 @@ void RowCache<S>::fill_whole(const Basis<P>& basis, std::vector<Workspace<P>>& r
                      }
                  }
              });
+}
+
+template <class S>
+auto RowCache<S>::sources(std::span<const std::int64_t> columns) const -> std::vector<Run> {
+    std::vector<Run> runs;
+    for (std::int64_t k = 0; k < std::ssize(columns); ++k) {
+        const auto from = source_.at(columns[k]);
+        if (!runs.empty() && from == runs.back().from + runs.back().count)
+            ++runs.back().count;
+        else
+            runs.push_back({from, k, 1});
+    }
+    return runs;
 }
 
 template <class S>
@@ -175,6 +189,7 @@ void RowCache<S>::keep(std::span<const std::int64_t> positions) {
     if (single_) single_->keep(positions);
     if (double_) double_->keep(positions);
     in_place_ = nullptr;
+    if (!source_.program) sources_ = sources(columns_);
     size_up();
 }
 
@@ -267,7 +282,7 @@ void RowCache<S>::fetch(std::span<const std::int64_t> ids, Pool& pool) {
 
 template <class S>
 void RowCache<S>::compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool) {
-    if (!source_.program) return look_up(ids, columns_, out);
+    if (!source_.program) return look_up(ids, sources_, out);
     const auto copy = [&](auto top, auto height, auto first, auto count, const auto* values) {
         for (std::int64_t r = 0; r < height; ++r)
             std::copy_n(values + r * count, count, out[top + r] + first);
@@ -277,18 +292,17 @@ void RowCache<S>::compute(std::span<const std::int64_t> ids, std::span<S* const>
 }
 
 template <class S>
-void RowCache<S>::look_up(std::span<const std::int64_t> ids, std::vector<std::int64_t> columns,
+void RowCache<S>::look_up(std::span<const std::int64_t> ids, std::span<const Run> sources,
                           std::span<S* const> out) const {
-    const auto& chosen = source_.chosen;
-    if (!chosen.empty())
-        for (auto& k : columns) k = chosen[k];
-    const auto count = static_cast<std::int64_t>(columns.size());
     const auto copy = [&](const auto& matrix) {
+        const auto stride = matrix.column_stride;
         for (std::size_t r = 0; r < ids.size(); ++r) {
-            const auto i = chosen.empty() ? ids[r] : chosen[ids[r]];
-            const auto* row = matrix.data + i * matrix.row_stride;
-            for (std::int64_t k = 0; k < count; ++k)
-                out[r][k] = static_cast<S>(row[columns[k] * matrix.column_stride]);
+            const auto* row = matrix.data + source_.at(ids[r]) * matrix.row_stride;
+            for (const auto& [from, to, count] : sources) {
+                const auto* in = row + from * stride;
+                for (std::int64_t k = 0; k < count; ++k)
+                    out[r][to + k] = static_cast<S>(in[k * stride]);
+            }
         }
     };
     if (const auto* single = std::get_if<Dense<float>>(&source_.rows)) copy(*single);
@@ -381,8 +395,9 @@ const S* RowCache<S>::square(std::span<const std::int64_t> positions, Pool& pool
         tiles(double_->part(source_.rows, missing, at), double_rooms_, missing, pool, place);
     } else {
         std::vector<S> row(missing.size());
+        const auto from = sources(missing);
         for (std::int64_t r = 0; r < std::ssize(missing); ++r) {
-            look_up({&missing[r], 1}, missing, std::vector<S*>{row.data()});
+            look_up({&missing[r], 1}, from, std::vector<S*>{row.data()});
             place(r, std::int64_t{1}, std::int64_t{0}, std::ssize(missing), row.data());
         }
     }
@@ -409,7 +424,42 @@ void add_rows(const std::vector<const S*>& rows, const double* by, double* F, st
     });
 }
 
+// The same at places of these rows.
+template <class S>
+void add_places(const std::vector<const S*>& rows, const double* by, double* F,
+                std::span<const std::int64_t> places) {
+    const auto m = std::ssize(rows), count = std::ssize(places);
+    const auto* at = places.data();
+    std::int64_t r = 0;
+    for (; r + 4 <= m; r += 4) {
+        const S *a = rows[r], *b = rows[r + 1], *c = rows[r + 2], *d = rows[r + 3];
+        const double x = by[r], y = by[r + 1], z = by[r + 2], w = by[r + 3];
+        for (std::int64_t p = 0; p < count; ++p)
+            F[p] += (x * a[at[p]] + y * b[at[p]]) + (z * c[at[p]] + w * d[at[p]]);
+    }
+    for (; r < m; ++r)
+        for (std::int64_t p = 0; p < count; ++p) F[p] += by[r] * rows[r][at[p]];
+}
+
 }  // namespace
+
+std::vector<double> product(const Rows& matrix, std::span<const std::int64_t> of,
+                            std::span<const std::int64_t> columns, std::span<const double> coef) {
+    const auto n = height(matrix);
+    std::vector<double> out(of.empty() ? static_cast<std::size_t>(n) : of.size(), 0.0);
+    const auto add = [&]<class S>(const Dense<S>& K) {
+        std::vector<const S*> rows;
+        for (const auto j : columns)
+            rows.push_back(K.data + (of.empty() ? j : of[j]) * K.row_stride);
+        if (of.empty())
+            add_rows(rows, coef.data(), out.data(), n);
+        else
+            add_places(rows, coef.data(), out.data(), of);
+    };
+    if (const auto* single = std::get_if<Dense<float>>(&matrix)) add(*single);
+    if (const auto* twice = std::get_if<Dense<double>>(&matrix)) add(*twice);
+    return out;
+}
 
 template <class S>
 void RowCache<S>::accumulate(std::span<const Move> moves, double* F, Pool& pool) {
@@ -471,10 +521,10 @@ std::size_t RowCache<S>::sums(std::span<const Move> moves, std::size_t first,
         in_steps([&](auto i, auto b) { sum_tiles(basis, double_rooms_, i, b, out, pool); });
     } else {
         std::vector<S> row(columns.size());
+        const auto from = sources(columns);
         in_steps([&](auto i, auto b) {
             for (std::size_t r = 0; r < i.size(); ++r) {
-                look_up(i.subspan(r, 1), {columns.begin(), columns.end()},
-                        std::vector<S*>{row.data()});
+                look_up(i.subspan(r, 1), from, std::vector<S*>{row.data()});
                 add_rows(std::vector<const S*>{row.data()}, &b[r], out, std::ssize(columns));
             }
         });

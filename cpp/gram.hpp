@@ -24,7 +24,13 @@ struct Source {
     std::int64_t size() const {
         return chosen.empty() ? height(rows) : static_cast<std::int64_t>(chosen.size());
     }
+    std::int64_t at(std::int64_t k) const { return chosen.empty() ? k : chosen[k]; }
 };
+
+// K[of][:, columns] coef for a precomputed matrix, symmetric and with its rows side by side; an
+// empty `of` is all rows.
+std::vector<double> product(const Rows& matrix, std::span<const std::int64_t> of,
+                            std::span<const std::int64_t> columns, std::span<const double> coef);
 
 struct Counters {
     std::int64_t rows_computed = 0, rows_cached = 0, rounds = 0;
@@ -78,11 +84,14 @@ class RowCache {
     Counters counters;
 
  private:
+    struct Run {
+        std::int64_t from, to, count;  // columns side by side, in the matrix and in a row
+    };
     std::int64_t make_room(std::int64_t id);
     void touch(std::int64_t slot);
     void unlink(std::int64_t slot);
     void compute(std::span<const std::int64_t> ids, std::span<S* const> out, Pool& pool);
-    void look_up(std::span<const std::int64_t> ids, std::vector<std::int64_t> columns,
+    void look_up(std::span<const std::int64_t> ids, std::span<const Run> sources,
                  std::span<S* const> out) const;
     void add(std::span<const std::int64_t> ids, std::span<const double> by, double* F, Pool& pool);
     const S* stored(std::int64_t id) const;
@@ -100,6 +109,7 @@ class RowCache {
     void renumber(std::span<const std::int64_t> target, std::int64_t used);
     void size_up();
     void find_in_place();
+    std::vector<Run> sources(std::span<const std::int64_t> columns) const;
 
     Source source_;
     std::int64_t bytes_, reserved_ = 0, capacity_ = 0, used_ = 0;
@@ -109,6 +119,7 @@ class RowCache {
     double price_ = 1;
     bool prepared_ = false, whole_ = false;  // every row is there
     std::vector<std::int64_t> columns_;
+    std::vector<Run> sources_;  // where a precomputed matrix has these columns
     std::optional<Basis<float>> single_;
     std::optional<Basis<double>> double_;
     std::vector<Workspace<float>> single_rooms_;  // one per thread

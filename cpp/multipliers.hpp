@@ -1,4 +1,6 @@
-// The multipliers of the group sums that are best for a given gradient.
+// What a point of the one QP is worth: the multipliers of the group sums that are best for it, and
+// with them primal, dual, gap and KKT violation. Plain arrays; nothing here knows how they were
+// found.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +9,56 @@
 
 namespace mm {
 
+using Values = std::span<const double>;
+using Numbers = std::span<const std::int64_t>;
+
 struct Interval {
     double low, high;
+    // The midpoint, the finite end of a half-line, 0 of the whole line.
+    double middle() const;
+};
+
+// The one QP without its matrix. `group` is -1 for a variable without one, which has the
+// multiplier 0. Two sums within `rounding` of each other, relative to their terms, are equal.
+struct Constraints {
+    Values s, l, u, D;  // per variable
+    Numbers group;
+    Values m;  // per group
+    double rounding;
 };
 
 // Per group g the interval of lambda that minimises m_g lambda + sum over its k of
-// phi_k(c_k - lambda), phi_k(r) = max over l_k <= t <= u_k of r t - 1/2 D_k t^2. `order` lists the
-// variables by group and `starts` says where each group begins. A sum within `rounding` of m_g,
-// relative to its terms, counts as m_g.
-std::vector<Interval> best_multipliers(std::span<const double> c, std::span<const double> D,
-                                       std::span<const double> l, std::span<const double> u,
-                                       std::span<const double> m,
-                                       std::span<const std::int64_t> order,
-                                       std::span<const std::int64_t> starts, double rounding);
+// phi_k(c_k - lambda), phi_k(r) = max over l_k <= t <= u_k of r t - 1/2 D_k t^2.
+std::vector<Interval> best_multipliers(const Constraints& of, Values c, Values D);
+
+// The same for groups given by `order`, the variables by group, and `starts` of each among them.
+std::vector<Interval> best_multipliers(Values c, Values D, Values l, Values u, Values m,
+                                       Numbers order, Numbers starts, double rounding);
+
+// Whether beta lies in the box and the sums of its groups are m.
+bool feasible(const Constraints& of, Values beta);
+
+// Per group the largest gradient of what may rise and the least of what may fall; last, for the
+// variables without a group.
+struct Ends {
+    double rise, fall;
+};
+std::vector<Ends> ends(const Constraints& of, Values beta, Values gradient);
+
+// The variables with an error in K beta, beside rounding, with which their bound may be the wrong
+// one for a KKT violation of tol, or nearly so.
+std::vector<std::int64_t> doubtful(const Constraints& of, Values beta, Values kbeta, Values error,
+                                   double tol);
+
+// What is certified of beta: see certificate.py for the formula.
+struct Worth {
+    double primal, dual, gap, noise, violation;
+    std::vector<double> lambda;
+};
+
+// `kbeta` per variable, which is off by at most `error` beside rounding, and by `likely` for that;
+// the primal point is w times t.
+Worth worth(const Constraints& of, Values beta, Values kbeta, Values error, double likely,
+            double t);
 
 }  // namespace mm

@@ -38,10 +38,11 @@ Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<c
     all_F_.resize(p.diagonal.size() * static_cast<std::size_t>(p.blocks), 0.0);
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(p.s.size()); ++k)
         if (p.l[k] < p.u[k] || fixed_too) order_.push_back(k);
-    std::ranges::sort(order_, [&](auto a, auto b) {
+    const auto before = [&](auto a, auto b) {
         return std::tuple(p.group[a], p.row[a], block_of(a), a) <
                std::tuple(p.group[b], p.row[b], block_of(b), b);
-    });
+    };
+    if (!std::ranges::is_sorted(order_, before)) std::ranges::sort(order_, before);
     lay_out(std::vector<char>(p.diagonal.size(), 1));
     std::visit([&](auto& cache) { cache.reset(row_at_); }, cache_);
     until_shrink_ = std::min<std::int64_t>(active(), 1000);
@@ -390,6 +391,18 @@ double Smo::estimated_gap() const {
         if (std::isfinite(far)) gap += std::abs(r) * far - 0.5 * problem_.D[k] * far * far;
     }
     return gap;
+}
+
+std::pair<double, double> Smo::objective() const {
+    const auto F = kbeta();
+    double value = 0, size = 0;
+    for (std::size_t k = 0; k < beta_.size(); ++k) {
+        const auto& p = problem_;
+        const double Kb = F[p.row[k] * p.blocks + block_of(static_cast<std::int64_t>(k))];
+        value += beta_[k] * (p.s[k] - 0.5 * Kb - 0.5 * p.D[k] * beta_[k]);
+        size += std::abs(p.s[k] * beta_[k]) + std::abs(beta_[k] * Kb);
+    }
+    return {value, 4 * eps * size};
 }
 
 void Smo::assign(std::vector<double> beta) {

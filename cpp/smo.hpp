@@ -81,6 +81,8 @@ class Smo {
 
     // The duality gap as far as the maintained gradient shows it.
     double estimated_gap() const;
+    // s'b - 1/2 b'Kb - 1/2 sum D b^2 as far as K beta is kept up to date, and its rounding error.
+    std::pair<double, double> objective() const;
     // By how much the steps since the last refresh have lowered the objective.
     double gained() const { return gained_; }
 

@@ -297,6 +297,67 @@ def test_product_is_remembered_only_for_equal_vectors():
     np.testing.assert_allclose(gram.matvec(beta)[3], 2.0)
 
 
+def by_its_storage(K, storage):
+    """The same matrix with rows side by side, columns side by side, or neither."""
+    if storage == "strided":
+        wide = np.zeros((2 * len(K), 2 * len(K)), dtype=K.dtype)
+        wide[::2, ::2] = K
+        return wide[::2, ::2]
+    return np.asarray(K, order=storage)
+
+
+@pytest.mark.parametrize("storage", ["C", "F", "strided"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_part_of_a_stored_gram_is_that_of_its_rows(dtype, storage):
+    K = by_its_storage(kernels.RBF(gamma=0.7)(X).astype(dtype), storage)
+    gram, rows = kernels.Precomputed().gram(K), RNG.permutation(37)[:20]
+    part, few = gram.subset(rows), np.array([5, 0, 11])
+    for g, at in ((part, rows), (part.subset(few), rows[few])):
+        whole = K[np.ix_(at, at)]
+        beta = RNG.random(g.n) * (RNG.random(g.n) < 0.5)
+        np.testing.assert_array_equal(g.diag, np.diag(whole))
+        before = g.matvec(beta)
+        np.testing.assert_allclose(before, whole.astype(float) @ beta, rtol=1e-14)
+        several = RNG.random((g.n, 3))
+        np.testing.assert_allclose(g.matvec(several), whole.astype(float) @ several, rtol=1e-13)
+        np.testing.assert_array_equal(g.tile([0, 2], [1]), whole[np.ix_([0, 2], [1])])
+        np.testing.assert_array_equal(g.rows([1]), whole[[1]])
+        np.testing.assert_array_equal(g.square(np.array([2, 1])), whole[np.ix_([2, 1], [2, 1])])
+        np.testing.assert_array_equal(g.matrix, whole)
+        np.testing.assert_array_equal(g.matvec(beta), before)  # the same bits, copied or not
+    assert gram.subset(rows).convex is True
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_solving_on_a_part_is_solving_on_its_copy(dtype):
+    rng = np.random.default_rng(8)
+    rows = rng.random((700, 5))
+    y = np.where(rows[:, 0] + 0.3 * rng.normal(size=700) > 0.5, 1.0, -1.0)
+    gram = kernels.Precomputed().gram(kernels.RBF(gamma=2.0)(rows).astype(dtype))
+    chosen = rng.permutation(700)[:600]
+    part, copied = gram.subset(chosen), gram.subset(chosen).stored()
+    assert part.chosen is not None
+    assert copied.chosen is None
+    on_part, on_copy = (
+        solvers.solve(problems.soft_margin(g, y[chosen], C=10.0), solvers.SMO(), tol=1e-7)
+        for g in (part, copied)
+    )
+    assert on_part.status == on_copy.status == "optimal"
+    np.testing.assert_allclose(on_part.beta, on_copy.beta, atol=1e-4)
+    assert on_part.certificate.dual == pytest.approx(on_copy.certificate.dual, rel=1e-9)
+
+
+def test_a_product_reads_only_what_is_there():
+    K = kernels.RBF(gamma=0.7)(X)
+    stored, one = as_rows(K), np.ones(1)
+    for of, column in ((None, 37), (None, -1), (np.array([37]), 0), (np.array([3]), 1)):
+        with pytest.raises(IndexError):
+            stored.product(of, np.array([column]), one)
+    for rows, coef in ((as_rows(X), one), (stored, np.ones(2)), (as_rows(sp.csr_array(K)), one)):
+        with pytest.raises(ValueError, match="a square of K"):
+            rows.product(None, np.array([0]), coef)
+
+
 @given(st.integers(1, 5), st.integers(1, 3))
 def test_any_number_of_threads_gives_the_same_bits(threads, seed):
     rng = np.random.default_rng(seed)

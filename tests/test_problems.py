@@ -196,6 +196,25 @@ def test_multipliers_minimise(seed, n):
         assert h(best) <= h(lam) + 1e-12 * size * (1 + abs(lam))
 
 
+@given(st.integers(0, 10**6), st.integers(1, 9))
+def test_the_interval_of_best_multipliers(seed, n):
+    """Against a walk over all break points; few different numbers, so that many sums are m."""
+    rng = np.random.default_rng(seed)
+    c, zero = rng.integers(-2, 3, n).astype(float), np.zeros(n)
+    lower, upper = -rng.integers(0, 3, n).astype(float), rng.integers(0, 3, n).astype(float)
+    m = float(rng.integers(lower.sum(), upper.sum() + 1))
+    problem = bare(c, lower, upper, zero, np.zeros(n, dtype=np.int64), np.array([m]))
+    points = np.unique(c[lower < upper])
+
+    def total(lam):  # where that is no break point
+        return np.where(c > lam, upper, lower).sum()
+
+    low = max((p for p in points if total(p - 0.25) > m), default=-np.inf)
+    high = min((p for p in points if total(p + 0.25) < m), default=np.inf)
+    found = problem.constraints.best_multipliers(c, zero)
+    assert (found[0][0], found[1][0]) == (low, high)
+
+
 def test_flat_interval_gives_its_midpoint_and_a_half_line_its_end():
     gram = MatrixGram(np.zeros((4, 4)))
     tiny = soft_margin(gram, [1, 1, -1, -1], sample_weight=[0.1, 0.2, 0.15, 0.15])

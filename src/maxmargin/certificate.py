@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.problems import Problem
-from maxmargin.screening import ends, products
+from maxmargin.screening import products
 from maxmargin.status import Status, verdict
 from maxmargin.tables import facts_html
 
@@ -153,10 +153,15 @@ def certify(
     given = np.asarray(beta, dtype=np.float64)
     point = problem.project(given)
     kbeta, error = map(problem.by_variable, products(problem, point, tol=tol))
-    violation = _kkt_violation(problem, point, kbeta)
-    primal, gap, lam, noise = _best_primal(problem, point, kbeta, error)
-    inner = problem.s - 0.5 * kbeta - 0.5 * problem.D * point
-    dual = problem.scale * float((point * inner).sum())
+    t = _stretch(problem, point, kbeta)
+    likely = _likely_rounding(problem, point)
+    primal, dual, gap, noise, violation, lam = problem.constraints.worth(
+        point, kbeta, error, likely, t or 1.0
+    )
+    if t is None:
+        primal, gap, noise = math.inf, math.inf, 0.0
+    scale = problem.scale
+    primal, dual, gap, noise = scale * primal, scale * dual, scale * gap, scale * noise
     if noise > _NOISE * max(abs(primal), abs(dual)):
         gap += noise  # what Kβ is not known to is not proven either
     share = relative(gap, primal, dual)
@@ -173,7 +178,7 @@ def certify(
         gap=gap,
         relative_gap=share,
         kkt_violation=violation,
-        lam=lam,
+        lam=lam if t in (None, 1.0) else lam / t,
         convex=convex,
         distance=float(np.sqrt(np.square(point - given).sum())),
         status=status,
@@ -228,7 +233,8 @@ def prove(
 def _multiplier_violation(problem: Problem, beta: Floats, lam: Floats) -> float:
     """By how much given multipliers lie outside what the KKT conditions allow."""
     point = problem.project(beta)
-    rise, fall = ends(problem, point, problem.s - problem.kbeta(point) - problem.D * point)
+    gradient = problem.s - problem.kbeta(point) - problem.D * point
+    rise, fall = problem.constraints.ends(point, gradient)
     rise, fall = (ends.reshape(len(lam), -1).mean(axis=1) for ends in (rise, fall))
     return max(0.0, float((rise - lam).max()), float((lam - fall).max()))
 
@@ -310,65 +316,13 @@ def uncertified(lam: Floats, status: Status) -> Certificate:
 
 def rounding(problem: Problem, beta: Floats) -> float:
     """How far rounding of kernel values alone may put a component of Kβ off."""
-    longest = math.sqrt(float(np.abs(problem.gram.diag).max(initial=0.0)))
-    return EPS * problem.length(beta) * longest
+    return EPS * problem.length(beta) * math.sqrt(problem.longest)
 
 
 def _likely_rounding(problem: Problem, beta: Floats) -> float:
     """How far rounding likely puts a component of Kβ off: errors of independent signs."""
-    diag = np.abs(problem.gram.diag)
-    size = math.sqrt(float((np.square(beta) * diag[problem.row]).sum()))
-    return EPS * size * math.sqrt(float(diag.max(initial=0.0)))
-
-
-def _best_primal(
-    problem: Problem, beta: Floats, kbeta: Floats, error: Floats
-) -> tuple[float, float, Floats, float]:
-    """Find the best primal value on the ray of w = Σ β_i φ(x_i), the gap to β, λ for w, and by how
-    much rounding of Kβ may put the gap off.
-    """
-    t = _stretch(problem, beta, kbeta)
-    lam = problem.multipliers(problem.s - (t or 1.0) * kbeta)
-    if t is None:
-        return math.inf, math.inf, lam, 0.0
-    primal, gap, noise = _values(problem, beta, kbeta, lam, t, error)
-    return problem.scale * primal, problem.scale * gap, lam / t, problem.scale * noise
-
-
-def _values(
-    problem: Problem,
-    beta: Floats,
-    kbeta: Floats,
-    lam: Floats,
-    t: float,
-    known: Floats | float = 0.0,
-) -> tuple[float, float, float]:
-    """Primal at t·w and λ, the gap to β, and its rounding error from that of Kβ, which may have a
-    known error beside.
-    """
-    r = problem.s - t * kbeta - problem.spread(lam)
-    # Without an upper bound r ≤ 0 by the choice of t and λ, up to rounding; likewise below.
-    straight = problem.D == 0
-    r = np.where(straight & np.isposinf(problem.u), np.minimum(r, 0.0), r)
-    r = np.where(straight & np.isneginf(problem.l), np.maximum(r, 0.0), r)
-    best = _respond(problem, r, beta)
-    phi = r * best - 0.5 * problem.D * best * best
-    # φ(r) − r β + ½ D β², factored: exact zeros stay zero and nothing cancels.
-    terms = np.maximum((best - beta) * (r - 0.5 * problem.D * (best + beta)), 0.0)
-    norm2 = float((beta * kbeta).sum())
-    primal = 0.5 * t * t * norm2 + float((problem.m * lam).sum()) + float(phi.sum())
-    error = t * (_likely_rounding(problem, beta) + known)
-    reach = np.where(np.abs(r) <= error, problem.u - problem.l, np.abs(best - beta))
-    noise = float((error * np.where(np.isfinite(reach), reach, 0.0)).sum())
-    return primal, 0.5 * (t - 1.0) ** 2 * max(norm2, 0.0) + float(terms.sum()), noise
-
-
-def _respond(problem: Problem, r: Floats, beta: Floats) -> Floats:
-    """Find the t in [l, u] that attains φ_k(r_k); where every t does, β_k."""
-    step = np.where(r > 0, problem.u, np.where(r < 0, problem.l, beta))
-    curved = problem.D > 0
-    t = np.clip(r / np.where(curved, problem.D, 1.0), problem.l, problem.u)
-    return np.where(curved, t, step)
+    size = math.sqrt(float(np.square(beta * problem.lengths).sum()))
+    return EPS * size * math.sqrt(problem.longest)
 
 
 def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
@@ -376,6 +330,8 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
 
     1 where no price is infinite; None where no scale is enough.
     """
+    if problem.bounded:
+        return 1.0
     s, straight = problem.s, problem.D == 0
     up, down = straight & np.isposinf(problem.u), straight & np.isneginf(problem.l)
     if not (up | down).any():
@@ -404,22 +360,6 @@ def _stretch(problem: Problem, beta: Floats, kbeta: Floats) -> float | None:
     t = float((needed[bound] / margin[bound]).max(initial=0.0))
     everything_hard = bool((up | down | (problem.l == problem.u)).all())
     return t if everything_hard and t > 0 else max(1.0, t)
-
-
-def _kkt_violation(problem: Problem, beta: Floats, kbeta: Floats) -> float:
-    """Measure by how much the steepest feasible direction still improves, as LIBSVM does."""
-    gradient = problem.s - kbeta - problem.D * beta
-    if not np.isfinite(gradient).all():
-        return math.inf
-    alone = problem.group < 0
-    worst = [
-        float(gradient[(beta < problem.u) & alone].max(initial=0.0)),
-        float((-gradient[(beta > problem.l) & alone]).max(initial=0.0)),
-    ]
-    if problem.n_groups:
-        rise, fall = ends(problem, beta, gradient)
-        worst.append(float((rise - fall).max(initial=0.0)))
-    return max(worst)
 
 
 def margin_bound(problem: Problem, beta: ArrayLike) -> float:

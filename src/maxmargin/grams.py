@@ -385,10 +385,11 @@ class Gram:
 
     def __init__(self, kernel: Kernel, X: Any, *, n_threads: int | None = None) -> None:
         self.n_threads = n_threads
-        self.matrix: NDArray[Any] | None = None
+        self._stored: NDArray[Any] | None = None
+        self.chosen: Indices | None = None  # these rows and columns of what is stored
         self.deadline = math.inf  # of `matvec`: who is in a hurry gets TimeoutError after it
         if kernel.compiled:
-            self.X = X = _matrix_of(X)
+            self._X = X = _matrix_of(X)
             check_data(kernel, X)
             self.kernel = kernel.resolve(X)
             self.program: Any = self.kernel.program()
@@ -401,8 +402,8 @@ class Gram:
                 raise TypeError("Sparse precomputed kernels are not supported.")
             X = np.asarray(X)
             X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-            self.X = self.matrix = _symmetric(X)
-        self.core_rows = as_rows(self.X)
+            self._X = self._stored = _by_rows(_symmetric(X))
+        self.core_rows = as_rows(self._X)
         self.n = int(self.core_rows.shape[0])
         self._last: tuple[Vector, Vector] | None = None
         self.known: tuple[Vector, Vector, Vector] | None = None  # of `screening.products`
@@ -418,6 +419,22 @@ class Gram:
         if self.matrix is not None:
             return np.ascontiguousarray(np.diag(self.matrix), dtype=np.float64)
         return self.core_rows.diagonal(self.program)
+
+    @property
+    def matrix(self) -> NDArray[Any] | None:
+        """All entries where they are stored; those of a subset are copied when asked for."""
+        return self._stored if self.chosen is None else self._copied
+
+    @functools.cached_property
+    def _copied(self) -> NDArray[Any]:
+        """The entries of a subset; its products still go to where these lie, for the same bits."""
+        stored: Any = self._stored
+        return _square(stored, self._at(np.arange(self.n)))
+
+    @property
+    def X(self) -> Any:
+        """The rows, or what is stored in place of them."""
+        return self._X if self.program is not None else self.matrix
 
     @property
     def nonnegative(self) -> bool:
@@ -444,8 +461,13 @@ class Gram:
     def subset(self, rows: ArrayLike) -> Gram:
         """Return the Gram of some of the samples, with the same kernel."""
         chosen = _indices(rows, self.n)
-        matrix = None if self.matrix is None else _square(self.matrix, chosen)
-        return self._with(self.X[chosen] if matrix is None else matrix, matrix, chosen)
+        other = self._like(chosen)
+        if self.program is None:
+            other.chosen = chosen if self.chosen is None else self.chosen[chosen]
+        else:
+            other._X = self._X[chosen]
+            other.core_rows = as_rows(other._X)
+        return other
 
     def stored(self) -> Gram:
         """Return the same Gram with all its entries computed and kept."""
@@ -453,21 +475,32 @@ class Gram:
         if matrix is None:
             basis = _core.Basis(self.core_rows, None, self.program)
             matrix = self._everything(basis)
-        return self._with(matrix, matrix, np.arange(self.n))
+        return self.holding(matrix)
+
+    def holding(self, matrix: NDArray[Any]) -> Gram:
+        """Return the same Gram with its entries as they were computed elsewhere."""
+        other = self._like(slice(None))
+        other._X = other._stored = matrix
+        other.core_rows, other.program, other.chosen = as_rows(matrix), None, None
+        return other
 
     def _everything(self, basis: _core.Basis) -> Vector:
         with one_blas_thread():
             return basis.symmetric_matrix(self.core_rows, thread_count(self.n_threads))
 
-    def _with(self, X: Any, matrix: NDArray[Any] | None, rows: Indices) -> Gram:
+    def _like(self, rows: Indices | slice) -> Gram:
+        """A copy to be made the Gram of these rows."""
         other = copy.copy(self)
-        other.X, other.matrix, other.core_rows = X, matrix, as_rows(X)
-        other.program = None if matrix is not None else self.program
-        other.n, other._last, other.known = len(rows), None, None
-        for name in ("convex", "single_products", "_squared_radius"):  # of a part they may differ
+        diag = self.diag[rows]
+        other.n, other._last, other.known = len(diag), None, None
+        for name in ("convex", "single_products", "_squared_radius", "_copied"):  # may differ
             vars(other).pop(name, None)
-        vars(other)["diag"] = self.diag[rows]
+        vars(other)["diag"] = diag
         return other
+
+    def _at(self, rows: Indices) -> Indices:
+        """Where these rows are in what is stored."""
+        return rows if self.chosen is None else self.chosen[rows]
 
     @functools.cached_property
     def single_products(self) -> bool:
@@ -490,8 +523,8 @@ class Gram:
         rows, columns = _indices(I, self.n), _indices(J, self.n)
         whole = len(rows) == self.n and np.array_equal(rows, np.arange(self.n))
         everything = whole and np.array_equal(rows, columns)
-        if self.matrix is not None:
-            part = self.matrix if everything else self.matrix[np.ix_(rows, columns)]
+        if self._stored is not None:
+            part = self.matrix if everything else self._part_of(rows, columns)
             return np.array(part, dtype=np.float64, order="C", copy=everything or None)
         basis = _core.Basis(self.core_rows, columns, self.program)
         if everything:  # each pair once
@@ -500,11 +533,16 @@ class Gram:
         with one_blas_thread():
             return basis.matrix(chosen, 0, len(rows), thread_count(self.n_threads))
 
+    def _part_of(self, rows: Indices, columns: Indices) -> NDArray[Any]:
+        stored: Any = self._stored
+        return np.asarray(stored[self._at(rows)[:, None], self._at(columns)])
+
     def square(self, rows: Indices) -> NDArray[Any]:
         """Return ``K[rows][:, rows]``, in float32 where that is how its products are made."""
         whole = len(rows) == self.n
-        if self.matrix is not None:
-            return np.ascontiguousarray(self.matrix if whole else _square(self.matrix, rows))
+        if self._stored is not None:
+            part = self.matrix if whole else _square(self._stored, self._at(rows))
+            return np.ascontiguousarray(part)
         chosen = self.core_rows if whole else as_rows(self.X[rows])
         kind = _core.SingleBasis if self.single_products else _core.Basis
         with one_blas_thread():
@@ -526,6 +564,11 @@ class Gram:
             raise ValueError(f"beta must have {self.n} rows; got shape {beta.shape}.")
         if self._last is not None and np.array_equal(self._last[0], beta):
             return self._last[1].copy()
+        if self._stored is not None and beta.ndim == 1:
+            support = np.flatnonzero(beta)
+            result = self.core_rows.product(self.chosen, support, beta[support])
+            self._last = (beta, result)
+            return result.copy()
         coef = beta.reshape(self.n, -1)
         out = np.zeros_like(coef)
         support = np.flatnonzero(coef.any(axis=1)).astype(np.int64)
@@ -546,7 +589,7 @@ class Gram:
         if len(rows) == 0:
             return np.zeros(0)
         same = rows is columns and len(rows) ** 2 * (self.core_rows.work + 16) < _ONE_CALL
-        if self.matrix is not None or not same:
+        if self._stored is not None or not same:
             return self._part(rows, columns, coef)
         basis = _core.Basis(self.core_rows, rows, self.program)
         coef = np.ascontiguousarray(coef)
@@ -574,7 +617,7 @@ class Gram:
     def _part(
         self, rows: Indices, columns: Indices, coef: Vector, *, coarse: bool = False
     ) -> Vector:
-        if self.matrix is not None:
+        if self._stored is not None:
             return np.asarray(self.tile(rows, columns) @ coef)
         kind = _core.SingleBasis if coarse and self.single_products else _core.Basis
         basis = kind(self.core_rows, columns, self.program)
@@ -635,6 +678,13 @@ def _is_semidefinite(K: Vector, eps: float) -> bool:
     S.flat[:: len(S) + 1] += (eps + 4 * _EPS) * norm
     _, info = lapack.dpotrf(S.T, clean=0, overwrite_a=1)
     return bool(info == 0)
+
+
+def _by_rows(K: NDArray[Any]) -> NDArray[Any]:
+    """The same symmetric matrix with the entries of a row side by side."""
+    if K.strides[1] == K.itemsize:
+        return K
+    return K.T if K.strides[0] == K.itemsize else np.ascontiguousarray(K)
 
 
 def _square(matrix: NDArray[Any], rows: Indices) -> NDArray[Any]:

@@ -117,6 +117,16 @@ class Problem:
         return each and np.array_equal(self.row, np.arange(self.gram.n))
 
     @cached_property
+    def constraints(self) -> _core.Constraints:
+        """All but the Gram, as the core reads it."""
+        return _core.Constraints(self.s, self.l, self.u, self.D, self.group, self.m, ROUNDING)
+
+    @cached_property
+    def bounded(self) -> bool:
+        """Whether every bound is finite."""
+        return bool(np.isfinite(self.l).all() and np.isfinite(self.u).all())
+
+    @cached_property
     def _members(self) -> tuple[Ints, Ints]:
         """The grouped variables sorted by group, and where each group starts among them."""
         order = np.argsort(self.group, kind="stable")
@@ -217,7 +227,17 @@ class Problem:
 
     def length(self, beta: Floats) -> float:
         """Sum the lengths of the β_k φ(x_k): at least ‖w‖, and what the rounding of w goes by."""
-        return float((np.abs(beta) * np.sqrt(np.abs(self.gram.diag[self.row]))).sum())
+        return float((np.abs(beta) * self.lengths).sum())
+
+    @cached_property
+    def lengths(self) -> Floats:
+        """The length of each variable's φ(x_k)."""
+        return np.asarray(np.sqrt(np.abs(self.gram.diag[self.row])))
+
+    @cached_property
+    def longest(self) -> float:
+        """The largest |K_ii|."""
+        return float(np.abs(self.gram.diag).max(initial=0.0))
 
     def spread(self, lam: Floats) -> Floats:
         """Give each variable its group's multiplier, 0 where it has no group."""
@@ -230,14 +250,7 @@ class Problem:
         midpoint, a half-line its finite end. Where D = 0 and a bound is infinite, λ keeps
         c − λ off that side; contradicting demands of one group give the middle between them.
         """
-        return middle(*self._interval(c, self.D))
-
-    def _interval(self, c: Floats, D: Floats) -> tuple[Floats, Floats]:
-        """The ends of the interval of best multipliers of each group."""
-        order, starts = self._members
-        if not len(starts):
-            return np.zeros(0), np.zeros(0)
-        return _core.best_multipliers(c, D, self.l, self.u, self.m, order, starts, ROUNDING)
+        return self.constraints.multipliers(c)
 
     def _imbalance(self, beta: Floats) -> Floats:
         """How far each group sum is from m, 0 where that is rounding."""
@@ -255,7 +268,9 @@ class Problem:
 
     def start(self) -> Floats:
         """Make a sparse feasible point: 0 moved into the box, then filled in index order."""
-        beta = np.clip(0.0, self.l, self.u)
+        beta = np.minimum(np.maximum(0.0, self.l), self.u)
+        if self.constraints.feasible(beta):
+            return beta
         missing = self._imbalance(beta)
         for g in np.flatnonzero(missing).tolist():
             k, end = self._of(g), self.u if missing[g] > 0 else self.l
@@ -280,6 +295,8 @@ class Problem:
                 f"beta must be {self.n_variables} finite numbers; got shape {point.shape}"
                 + ("." if np.isfinite(point).all() else " with NaN or infinity.")
             )
+        if self.constraints.feasible(point):
+            return point
         near = np.clip(point, self.l, self.u)
         if np.abs(near - point).max() <= DRIFT * np.abs(point).max():
             missing = self._imbalance(near)
@@ -290,7 +307,7 @@ class Problem:
                 return near
         ones = np.ones_like(point)
         for _ in range(4):  # the first pass is exact; the others clear the rounding it leaves
-            low, high = self._interval(point, ones)
+            low, high = self.constraints.best_multipliers(point, ones)
             # On a half-line all variables are at their bounds; far out, exactly so.
             lam = np.where(np.isinf(low), low, high)
             lam = np.where(np.isinf(lam), lam, 0.5 * (low + lam))
@@ -360,13 +377,6 @@ class Problem:
             )
         b, eta = (lam[0] + lam[1]) / 2, (lam[1] - lam[0]) / 2
         return beta / eta, float(b / eta)
-
-
-def middle(low: Floats, high: Floats) -> Floats:
-    """Return the midpoint of each interval, the finite end of a half-line, 0 of the whole line."""
-    low, high = np.where(np.isfinite(low), low, high), np.where(np.isfinite(high), high, low)
-    low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
-    return low + 0.5 * (high - low)
 
 
 def hard_margin(
@@ -836,7 +846,7 @@ def _assemble(
     **rest: Any,
 ) -> Problem:
     if group is None:
-        group = np.full(len(s), 0 if bias else -1)
+        group = np.zeros(len(s), dtype=np.int64) if bias else np.full(len(s), -1)
     if m is None:
         m = [0.0] if bias else []
     return Problem(
@@ -845,8 +855,8 @@ def _assemble(
         s=s,
         l=lower,
         u=upper,
-        D=np.zeros_like(s) if D is None else D,
-        row=np.arange(len(s)) % gram.n,
+        D=np.zeros(len(s)) if D is None else D,
+        row=np.arange(gram.n) if len(s) == gram.n else np.arange(len(s)) % gram.n,
         group=group,
         m=np.array(m, dtype=np.float64),
         C=C,
@@ -856,11 +866,11 @@ def _assemble(
 
 def _signed(y: Floats, C: Floats) -> tuple[Floats, Floats]:
     """0 ≤ y_i β_i ≤ C_i as bounds of β."""
-    return np.where(y > 0, 0.0, 0.0 - C), np.where(y > 0, C, 0.0)
+    positive = y > 0
+    return np.where(positive, 0.0, 0.0 - C), np.where(positive, C, 0.0)
 
 
-def _vector(gram: Gram, name: str, values: ArrayLike) -> Floats:
-    array = np.array(values, dtype=np.float64)
+def _check_gram(gram: Gram) -> None:
     if not hasattr(gram, "matvec"):
         raise TypeError(
             f"gram must be a Gram such as kernels.RBF().gram(X), or kernels.Precomputed().gram(K) "
@@ -868,6 +878,11 @@ def _vector(gram: Gram, name: str, values: ArrayLike) -> Floats:
         )
     if gram.n == 0:
         raise ValueError("the Gram is empty: at least one sample is needed.")
+
+
+def _vector(gram: Gram, name: str, values: ArrayLike) -> Floats:
+    _check_gram(gram)
+    array = np.array(values, dtype=np.float64)
     if array.shape != (gram.n,):
         raise ValueError(f"{name} has shape {array.shape}; expected ({gram.n},), one per sample.")
     if not np.isfinite(array).all():
@@ -877,8 +892,10 @@ def _vector(gram: Gram, name: str, values: ArrayLike) -> Floats:
 
 
 def _weights(gram: Gram, sample_weight: Weights) -> Floats:
-    ones = np.ones(getattr(gram, "n", 0))  # not a Gram: _vector says so
-    w = _vector(gram, "sample_weight", ones if sample_weight is None else sample_weight)
+    _check_gram(gram)
+    if sample_weight is None:
+        return np.ones(gram.n)
+    w = _vector(gram, "sample_weight", sample_weight)
     if (w < 0).any() or not (w > 0).any():
         raise ValueError("sample_weight must be at least 0, and positive for some sample.")
     return w
@@ -890,7 +907,7 @@ def _labels(
     y, w = _vector(gram, "y", y), _weights(gram, sample_weight)
     if not (np.abs(y) == 1).all():
         raise ValueError(f"labels must be -1 or +1; got {np.unique(y)[:5]}.")
-    counted = y[w > 0]
+    counted = y if sample_weight is None else y[w > 0]
     if both and (counted == counted[0]).all():
         raise ValueError(
             f"two classes are needed; all {len(counted)} samples of positive weight have label "
@@ -906,7 +923,7 @@ def _price(gram: Gram, C: ArrayLike, *, infinite: bool = False) -> Floats:
     if not ((price > 0) & (infinite | np.isfinite(price))).all():
         bad = price[~((price > 0) & (infinite | np.isfinite(price)))].flat[0]
         raise ValueError(f"C must be positive{'' if infinite else ' and finite'}; got {bad:g}.")
-    return np.broadcast_to(price, (gram.n,))
+    return np.full(gram.n, price)
 
 
 def _positive(name: str, value: float) -> float:

@@ -9,22 +9,12 @@ from numpy.typing import NDArray
 
 from maxmargin.problems import Problem
 
-__all__ = ["ends", "products"]
+__all__ = ["products"]
 
 Floats = NDArray[np.float64]
 
 _SAMPLE = 64  # rows
 _WORTH = 3e7  # multiplications: below, one product in float64 is as fast
-
-
-def ends(problem: Problem, beta: Floats, gradient: Floats) -> tuple[Floats, Floats]:
-    """Return per group the largest gradient of what may rise and the least of what may fall."""
-    grouped = problem.group >= 0
-    up, down = (beta < problem.u) & grouped, (beta > problem.l) & grouped
-    rise, fall = np.full(problem.n_groups, -np.inf), np.full(problem.n_groups, np.inf)
-    np.maximum.at(rise, problem.group[up], gradient[up])
-    np.minimum.at(fall, problem.group[down], gradient[down])
-    return rise, fall
 
 
 def products(
@@ -78,9 +68,9 @@ def products(
         values, error[:] = rough()
         error[_fixed(problem)] = np.inf  # no solver looks at them
     values[support], error[support] = gram.product(support, support, weights), 0.0
-    doubtful = _doubtful(
-        problem, beta, problem.by_variable(values), problem.by_variable(error), tol
-    )
+    of_variables = problem.by_variable(values), problem.by_variable(error)
+    # What was computed in float32 and may be at the wrong bound, or near it.
+    doubtful = np.unique(problem.row[problem.constraints.doubtful(beta, *of_variables, tol)])
     if rough is not None:  # and some that seem clear: nobody's sums are taken on trust alone
         clear = np.flatnonzero(error)
         some = clear[:: len(clear) // _SAMPLE + 1]
@@ -95,12 +85,9 @@ def products(
 
 def _applies(problem: Problem) -> bool:
     """Whether the range of float32 is enough, every bound is finite and there is one block."""
-    gram = problem.gram
-    if problem.block is not None or getattr(gram, "program", None) is None:
+    if problem.block is not None or getattr(problem.gram, "program", None) is None:
         return False
-    finite = np.isfinite(problem.l).all() and np.isfinite(problem.u).all()
-    tame = 1e-30 < np.abs(gram.diag).max(initial=0.0) < 1e30
-    return bool(finite and tame)
+    return problem.bounded and 1e-30 < problem.longest < 1e30
 
 
 def _fixed(problem: Problem) -> NDArray[np.bool_]:
@@ -108,22 +95,3 @@ def _fixed(problem: Problem) -> NDArray[np.bool_]:
     fixed = np.ones(problem.gram.n, dtype=bool)
     fixed[problem.row[problem.l < problem.u]] = False
     return fixed
-
-
-def _doubtful(
-    problem: Problem, beta: Floats, kbeta: Floats, error: Floats, tol: float
-) -> NDArray[np.int64]:
-    """The rows computed in float32 whose variables may be at the wrong bound, or near it."""
-    gradient = problem.s - kbeta - problem.D * beta
-    rise, fall = ends(problem, beta, gradient)
-    low, high = np.minimum(rise, fall), np.maximum(rise, fall)
-    reach = np.where(np.isfinite(high - low), high - low, 0.0) + tol
-    # Where nothing may rise, or fall, the other end is all there is; without a group λ = 0.
-    low, high = (
-        np.append(np.where(np.isfinite(low), low, high), 0.0),
-        np.append(np.where(np.isfinite(high), high, low), 0.0),
-    )
-    band = np.append(reach, tol)[problem.group] + error
-    rising = (beta < problem.u) & (gradient > low[problem.group] - band)
-    falling = (beta > problem.l) & (gradient < high[problem.group] + band)
-    return np.unique(problem.row[(error > 0) & (rising | falling)])

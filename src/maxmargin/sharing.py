@@ -239,7 +239,5 @@ def lookup(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> Gram | No
             kernel = kernel.resolve(X)
             matrix = shared.matrix(kernel, rows)
             if matrix is not None:
-                return Gram(kernel, X, n_threads=n_threads)._with(
-                    matrix, matrix, np.arange(len(rows))
-                )
+                return Gram(kernel, X, n_threads=n_threads).holding(matrix)
     return None

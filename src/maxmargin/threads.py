@@ -4,8 +4,7 @@ import functools
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 __all__ = ["cpu_count", "in_worker", "one_blas_thread", "thread_count"]
@@ -88,8 +87,7 @@ _controller: Any = None
 _limit: Any = None
 
 
-@contextmanager
-def one_blas_thread() -> Iterator[None]:
+def one_blas_thread() -> AbstractContextManager[None]:
     """Hold BLAS to one thread while any caller is inside; the limit is process-wide.
 
     Making a controller costs 5 ms and a small fit 1 ms, so there is one, and its limit is set by
@@ -100,26 +98,36 @@ def one_blas_thread() -> Iterator[None]:
     >>> with one_blas_thread():
     ...     pass
     """
-    global _holders, _controller, _limit  # the limit itself is a global of the process
-    with _lock:
-        if _holders == 0:
-            if _controller is None:
-                import scipy.linalg.cython_blas  # noqa: F401  (loads the BLAS to be limited)
-                from threadpoolctl import ThreadpoolController
+    return _held
 
-                _controller = ThreadpoolController()
-            _disown()
-            _limit = _controller.limit(limits=1, user_api="blas")
-        _holders += 1
-    try:
-        yield
-    finally:
+
+class _Held:
+    """Enter and leave the limit; a generator would cost as much as the rest of a short call."""
+
+    def __enter__(self) -> None:
+        global _holders, _controller, _limit  # the limit itself is a global of the process
+        with _lock:
+            if _holders == 0:
+                if _controller is None:
+                    import scipy.linalg.cython_blas  # noqa: F401  (loads the BLAS to be limited)
+                    from threadpoolctl import ThreadpoolController
+
+                    _controller = ThreadpoolController()
+                _disown()
+                _limit = _controller.limit(limits=1, user_api="blas")
+            _holders += 1
+
+    def __exit__(self, *_: object) -> None:
+        global _holders
         with _lock:
             _holders -= 1
             if _holders == 0:
                 _disown()
                 _limit.restore_original_limits()
                 _disown()
+
+
+_held = _Held()
 
 
 def _disown() -> None:

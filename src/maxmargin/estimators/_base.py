@@ -145,7 +145,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _made(self, part: Part, solution: Solution, coef: Floats, found: dict[str, float]) -> Piece:
         s = solution
         coef = coef.reshape(len(part.rows), -1)
-        return Piece(part.rows, coef, found, s.certificate, s.history, s.n_iter)
+        support = np.flatnonzero(coef if coef.shape[1] == 1 else coef.any(axis=1))
+        return Piece(part.rows[support], coef[support], found, s.certificate, s.history, s.n_iter)
 
     def _held_out(
         self, part: Part, solution: Solution, solver: SMO, stop: Callable[[], bool]
@@ -274,7 +275,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             kernel = kernel.resolve(X, sample_weight)
         if mode == "compiled" and (shared := lookup(kernel, X, n_threads=self.n_threads)):
             return shared
-        gram = Gram(kernel, X, n_threads=self.n_threads)
+        gram = Gram(kernel, X, n_threads=thread_count(self.n_threads))
         return gram.stored() if mode == "compiled" and gram.n <= _TINY else gram
 
     def _fits(self, gram: Gram) -> bool:
@@ -286,7 +287,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         return SMO(
             shrinking=self.shrinking,
             cache_size=self.cache_size,
-            n_threads=self.n_threads,
+            n_threads=thread_count(self.n_threads),
             record_every=self.record_every,
         )
 
@@ -304,6 +305,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             return found
         pieces: list[Piece] = []
         stopped = interrupted = False
+        solver = self._solver()
 
         def callback(progress: Progress) -> bool:
             nonlocal stopped
@@ -312,6 +314,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             stopped = told(progress) or stopped
             return stopped
 
+        told_of = callback if watched or self.verbose else None
         with ProgressBar(type(self).__name__) if self.verbose else nullcontext() as bar:
             try:
                 for k, part in enumerate(parts):
@@ -321,14 +324,14 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
                     self.kernel_ = problem.gram.kernel
                     start = None if before is None else before.start(self, part, problem, k)
                     end_of_part = share_of(until, len(parts) - k)
-                    solver = self._solver()
-                    solution = self._solve_one(part, problem, solver, start, end_of_part, callback)
+                    solution = self._solve_one(part, problem, solver, start, end_of_part, told_of)
                     pieces.append(self._piece(part, solution))
                     interrupted = solution.status is Status.INTERRUPTED
                     if interrupted or stopped:
                         break
                     held = self._held_out(part, solution, solver, partial(passed, until))
-                    pieces[-1] = replace(pieces[-1], held_out=held)
+                    if held is not None:
+                        pieces[-1] = replace(pieces[-1], held_out=held)
             except KeyboardInterrupt:  # between two problems
                 if not pieces:
                     raise
@@ -381,7 +384,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
         solver: SMO,
         start: Floats | None,
         until: float | None,
-        callback: Callable[[Progress], bool],
+        callback: Callable[[Progress], bool] | None,
     ) -> Solution:
         solution = solve(
             problem,

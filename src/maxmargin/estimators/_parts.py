@@ -63,7 +63,7 @@ class HeldOut:
 class Piece:
     """What a machine keeps of a part once it is solved."""
 
-    rows: Ints
+    rows: Ints  # of X, with a coefficient
     coef: Floats  # (n_rows, n_outputs), in the model's units
     found: dict[str, float]  # b and its relatives, in the model's units
     certificate: Certificate
@@ -150,7 +150,7 @@ def passed(until: float | None) -> bool:
 
 def support_of(pieces: Sequence[Piece]) -> Ints:
     """Rows with a coefficient in any piece, ascending."""
-    return np.unique(np.concatenate([piece.rows[piece.coef.any(axis=1)] for piece in pieces]))
+    return np.unique(np.concatenate([piece.rows for piece in pieces]))
 
 
 def placed(pieces: Sequence[Piece], support: Ints) -> Iterator[tuple[Ints, Floats]]:
@@ -159,8 +159,7 @@ def placed(pieces: Sequence[Piece], support: Ints) -> Iterator[tuple[Ints, Float
     place = np.full(rows, -1, dtype=np.int64)
     place[support] = np.arange(len(support))
     for piece in pieces:
-        at = place[piece.rows]
-        yield at[at >= 0], piece.coef[at >= 0]
+        yield place[piece.rows], piece.coef
 
 
 def columns_of(pieces: Sequence[Piece], support: Ints) -> Floats:
@@ -177,5 +176,4 @@ def untouched(part: Part) -> Piece:
     """What is known of a part that an interrupted fit never came to: nothing."""
     nothing = Table({name: np.zeros(0) for name in HISTORY})
     certificate = uncertified(np.zeros(0), Status.INTERRUPTED)
-    coef = np.zeros((len(part.rows), 1))
-    return Piece(part.rows, coef, {"b": 0.0}, certificate, nothing, 0)
+    return Piece(part.rows[:0], np.zeros((0, 1)), {"b": 0.0}, certificate, nothing, 0)

@@ -106,24 +106,25 @@ class _SupportVectorClassifier(Probabilities, ClassWeights, ClassifierMixin, Sup
                 )
                 for k in range(count)
             ]
+        ends = np.searchsorted(codes, np.arange(count + 1))
+        runs = [np.arange(a, b) for a, b in itertools.pairwise(ends)]
         return [
-            self._pair(gram, kept, codes, weight, i, j)
+            self._pair(gram, kept, weight, runs, i, j)
             for i, j in itertools.combinations(range(count), 2)
         ]
 
     def _shared(self, gram: Gram) -> Gram:
         """Compute once what several problems need, if it fits into the cache."""
-        if gram.matrix is not None:
-            return gram
         return gram.stored() if self._fits(gram) else gram
 
     def _pair(
-        self, gram: Gram, kept: Ints, codes: Ints, weight: Floats | None, i: int, j: int
+        self, gram: Gram, kept: Ints, weight: Floats | None, runs: list[Ints], i: int, j: int
     ) -> Part:
-        rows = np.flatnonzero((codes == i) | (codes == j))
-        signs = np.where(codes[rows] == i, 1.0, -1.0)
+        rows = np.concatenate([runs[i], runs[j]])
 
         def make() -> Problem:
+            signs = np.ones(len(rows))
+            signs[len(runs[i]) :] = -1.0
             return self._problem(gram.subset(rows), signs, None if weight is None else weight[rows])
 
         return Part(kept[rows], make, f"{self.classes_[i]} / {self.classes_[j]}")

@@ -94,7 +94,7 @@ class _Face:
 
     @cached_property
     def groups(self) -> NDArray[np.int64]:
-        return np.unique(self.group[self.group >= 0])
+        return np.flatnonzero(np.bincount(self.group[self.group >= 0]))
 
     def restricted(self, point: Floats, stay: NDArray[np.bool_]) -> _Face:
         gradient = self.gradient + self.H @ (point - self.point)

@@ -22,7 +22,6 @@ __all__ = ["SMO"]
 
 Floats = NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 _SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked this often
 _WSS2 = "most violating, with the partner of the largest second-order gain"
 _ALONE = "largest second-order gain"
@@ -114,8 +113,7 @@ class _State:
         self._polished = [-1]  # after which iterations
         self._kept: Floats | None = None  # the point of the least violation
         self._before = 0  # iterations of an earlier core, in float32 rows
-        endless = np.isinf(problem.l) | np.isinf(problem.u)
-        self._open = bool(endless[(problem.D == 0) | (problem.gram.convex is not True)].any())
+        self._open = not problem.bounded and _is_open(problem)
         self.single = _single_rows(problem, tol)
         self.tol = tol
         # Whoever watches the steps wants no others.
@@ -136,15 +134,16 @@ class _State:
                 kbeta, self._objective = np.zeros(gram.n * p.n_blocks), 0.0
             elif program is None or p.block is not None or self._open:
                 kbeta = gram.matvec(p.by_row(beta))
-                self._objective = self._value(beta, p.by_variable(kbeta))
             self.core = _core.Smo(
                 rows, program, p.s, p.l, p.u, p.D, p.row, p.group, p.m,
                 gram.diag, beta, kbeta.ravel(), tol=_DRIFT * self.tol,
                 shrinking=self.solver.shrinking, single_rows=self.single,
                 single_products=self.single and gram.single_products,
                 cache_bytes=int(min(size * 2**20, 2.0**62)),
-                working_set=self._working_set(), block=p.block,
+                working_set=self._working_set(), block=p.block, chosen=gram.chosen,
             )  # fmt: skip
+            if len(kbeta) and beta.any():
+                self._objective = self.core.objective[0]
 
     def _working_set(self) -> int:
         """Slots of a round; whoever watches the steps wants single pairs."""
@@ -225,10 +224,8 @@ class _State:
         rough = self._rough if self.core.current else None
         kbeta, _ = products(p, beta, tol=self.tol, rough=rough)
         self.core.refresh(kbeta.ravel())
-        kbeta = p.by_variable(kbeta)
         violation = float(self.core.violation())
-        noise = 4 * EPS * float(np.abs(p.s * beta).sum() + np.abs(beta * kbeta).sum())
-        objective = self._value(beta, kbeta)
+        objective, noise = self.core.objective
         # Against the best ever: against the last one a cycle would look like progress.
         improved = objective - self._best > noise or violation < 0.5 * self._least
         if violation <= self._least:
@@ -248,8 +245,7 @@ class _State:
         """The objective where the core began, as far as its own sums show it."""
         if not self.core.current or self.problem.block is not None:
             return 0.0
-        now = self._value(self.core.beta, self.problem.by_variable(self.core.kbeta()))
-        return now - float(self.core.gained)
+        return float(self.core.objective[0]) - float(self.core.gained)
 
     def _rough(self) -> tuple[Floats, float]:
         """Kβ as the core has summed it up step by step, and how far it may be off."""
@@ -259,10 +255,6 @@ class _State:
 
     def _error(self) -> float:
         return self.problem.gram.coarse_error(self.problem.by_row(self.core.beta))
-
-    def _value(self, beta: Floats, kbeta: Floats) -> float:
-        p = self.problem
-        return float((beta * (p.s - 0.5 * kbeta - 0.5 * p.D * beta)).sum())
 
     def _far(self) -> bool:
         """Tell whether tol is reached but not the gap, and aim lower then."""
@@ -299,8 +291,9 @@ class _State:
         some more pair steps find them.
         """
         p = self.problem
-        free = int(np.count_nonzero((p.l < beta) & (beta < p.u)))
-        if not (self._tiny and 2 <= free <= _FEW) or self._exact(beta):
+        if not self._tiny or self._exact(beta):
+            return False
+        if not 2 <= np.count_nonzero((p.l < beta) & (beta < p.u)) <= _FEW:
             return False
         if self.iteration != self._polished[-1]:
             self._polished.append(self.iteration)
@@ -357,8 +350,8 @@ class _State:
             return False
         curvature = float((beta * p.kbeta(beta)).sum())
         vanishing = margin_bound(p, beta) <= margin_resolution(p, beta)
-        cone, largest = _is_cone(p), float(np.abs(p.gram.diag).max())
-        away = np.abs(beta).max() > _ENDLESS / min(max(largest, 1e-200), 1.0)
+        cone = _is_cone(p)
+        away = np.abs(beta).max() > _ENDLESS / min(max(p.longest, 1e-200), 1.0)
         if vanishing or away or (cone and curvature <= 0):
             self.status = Status.INFEASIBLE if p.gram.convex is True else Status.UNBOUNDED
             return True
@@ -387,14 +380,19 @@ def _is_cone(problem: Problem) -> bool:
     )
 
 
+def _is_open(problem: Problem) -> bool:
+    """Whether β may grow for ever: a bound is infinite, and neither D nor K stops it for sure."""
+    endless = np.isinf(problem.l) | np.isinf(problem.u)
+    return bool(endless[(problem.D == 0) | (problem.gram.convex is not True)].any())
+
+
 def _single_rows(problem: Problem, tol: float) -> bool:
     """float32 rows are precise enough if their rounding, times the largest step, is below tol.
 
     Small problems have float64 rows in any case: they cost nothing there, and a degenerate one
     (w = 0, a low rank) can need them.
     """
-    if problem.gram.n <= _TINY or problem.gram.matrix is not None:
+    if problem.gram.n <= _TINY or problem.gram.program is None:
         return False
-    largest = float(np.abs(problem.gram.diag).max(initial=0.0))
     ends = np.abs(np.concatenate([problem.l, problem.u]))
-    return bool(2.0**-24 * largest * ends.max(initial=0.0) <= tol)
+    return bool(2.0**-24 * problem.longest * ends.max(initial=0.0) <= tol)

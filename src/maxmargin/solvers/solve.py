@@ -263,8 +263,9 @@ class _Run:
         iteration = self.state.iteration
         if self.records and self.records[-1][0] == iteration:
             self.records.pop()
-        held = self.problem.by_row(self.state.beta).reshape(self.problem.gram.n, -1)
-        c, support = certificate, int(held.any(axis=1).sum())
+        held = self.problem.by_row(self.state.beta)
+        c = certificate
+        support = int(np.count_nonzero(held if held.ndim == 1 else held.any(axis=1)))
         row = (iteration, self.seconds(), c.primal, c.dual, c.gap, c.kkt_violation, support)
         self.records.append(row)
         if self.solver.record_every:
