@@ -44,7 +44,7 @@ slow: $(BUILD) ## run the tests marked slow
 lint: $(BUILD) $(LINT) ## ruff, mypy --strict, clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy --strict src
+	$(PY) -m mypy --strict src tests/typed_user.py
 	$(VENV)/bin/clang-format --dry-run --Werror $(CPP)
 
 format: $(LINT) ## let ruff and clang-format lay out the code
@@ -70,8 +70,11 @@ bench-probabilities: $(BUILD) ## cross-validated log-loss of tuned machines; ONL
 bench-search: $(BUILD) ## a search over C and gamma beside GridSearchCV over scikit-learn's SVC
 	$(PY) benchmarks/search.py
 
-docs: $(BUILD) $(DOCS) ## build the documentation, running every example
-	$(PY) -m sphinx -W --keep-going -q -b html docs docs/_build/html
+docs: $(BUILD) $(DOCS) ## build the documentation, running every example; check its links
+	@sh tools/mathjax.sh $(PY)
+	@rm -rf docs/_build docs/reference/generated
+	$(PY) -m sphinx -W --keep-going -q -b html -d docs/_build/doctrees docs docs/_build/html
+	$(PY) tools/check_site.py docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
 clean: ## remove .venv, build directories and caches

@@ -6,6 +6,7 @@ Choosing C and γ
 of the grid carries the proof of its solutions.
 """
 
+import matplotlib.pyplot as plt
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -18,18 +19,28 @@ X, y = load_breast_cancer(return_X_y=True)
 X = StandardScaler().fit_transform(X)
 
 # %%
-# The score and the number of support vectors over the grid.
+# The grid
+# --------
+#
+# The score and the number of support vectors of every cell.
 search = SVCCV(Cs=12, gammas=10).fit(X, y)
 print(search.best_params_, f"{search.best_score_:.3f}", search.report_)
-display = SearchDisplay.from_estimator(search)
+SearchDisplay.from_estimator(search)
+plt.show()
 
 # %%
+# The simplest that is as good
+# ----------------------------
+#
 # Many cells are as good as the best: the one-standard-error rule takes the simplest of them.
 simple = SVCCV(Cs=12, gammas=10, refit=one_standard_error).fit(X, y)
 print(simple.best_params_, len(simple.best_estimator_.support_), "support vectors")
 print("against", len(search.best_estimator_.support_), "of the best")
 
 # %%
+# What the procedure achieves
+# ---------------------------
+#
 # The best score is that of the luckiest of many cells. To know what the whole procedure achieves,
 # repeat it, scaling included, on training sets alone: nested cross-validation.
 procedure = make_pipeline(StandardScaler(), SVCCV(Cs=12, gammas=10))

@@ -2,7 +2,6 @@
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import scipy.sparse as sp
 import sklearn.datasets
@@ -25,6 +24,8 @@ from maxmargin import (
 )
 from maxmargin.io.onnx import to_onnx
 from maxmargin.io.ranges import Ranges
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="no wheels for Intel Macs")
 
 CLASSES = ("iris", "digits", "wine", "breast_cancer")
 CLASSIFIERS = {

@@ -67,6 +67,17 @@ class Certificate:
         None: the tolerances asked for do not hold.
     proof : str
         For ``infeasible``: why there is no solution.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import hard_margin
+    >>> problem = hard_margin(Linear().gram([[1.0], [-1.0]]), [1, -1])
+    >>> proof = certify(problem, [0.5, -0.5])
+    >>> proof
+    gap 0.0e+00 optimal
+    >>> proof.primal, proof.dual, proof.status == "optimal"
+    (0.5, 0.5, True)
     """
 
     primal: float
@@ -294,13 +305,25 @@ def combine(certificates: Sequence[Certificate]) -> Certificate:
 
 
 def relative(gap: float, primal: float, dual: float) -> float:
-    """Divide a gap by the size of the values it lies between."""
+    """Divide a gap by the size of the values it lies between.
+
+    Examples
+    --------
+    >>> relative(0.5, 2.0, 1.5), relative(0.0, 0.0, 0.0)
+    (0.25, 0.0)
+    """
     size = max(abs(primal), abs(dual))
     return gap if gap in (0.0, math.inf) else gap / size if size > 0 else math.inf
 
 
 def uncertified(lam: Floats, status: Status) -> Certificate:
-    """Stand in for a certificate that was given up: nothing is proven."""
+    """Stand in for a certificate that was given up: nothing is proven.
+
+    Examples
+    --------
+    >>> uncertified(np.zeros(1), Status.INTERRUPTED)
+    gap inf interrupted
+    """
     return Certificate(
         primal=math.inf,
         dual=-math.inf,
@@ -315,7 +338,16 @@ def uncertified(lam: Floats, status: Status) -> Certificate:
 
 
 def rounding(problem: Problem, beta: Floats) -> float:
-    """How far rounding of kernel values alone may put a component of Kβ off."""
+    """How far rounding of kernel values alone may put a component of Kβ off.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import hard_margin
+    >>> problem = hard_margin(Linear().gram([[1.0], [-1.0]]), [1, -1])
+    >>> rounding(problem, np.array([0.5, -0.5]))
+    2.220446049250313e-16
+    """
     return EPS * problem.length(beta) * math.sqrt(problem.longest)
 
 
@@ -383,6 +415,14 @@ def margin_bound(problem: Problem, beta: ArrayLike) -> float:
     :math:`2\gamma \|w\| \le \sum_i \alpha_i y_i\, w \cdot \phi(x_i)
     \le \|w\| \|\sum_i \beta_i \phi(x_i)\|`: no margin is above
     :math:`\tfrac12 \|\sum_i \beta_i \phi(x_i)\|`. Without a bias Σα = 1 and there is no ½.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import hard_margin
+    >>> problem = hard_margin(Linear().gram([[1.0], [-1.0]]), [1, -1])
+    >>> margin_bound(problem, [0.5, -0.5])  # the points are 2 apart, and b = 0 reaches it
+    1.0
     """
     beta = _hull_weights(problem, beta)
     if not beta.any():
@@ -392,7 +432,16 @@ def margin_bound(problem: Problem, beta: ArrayLike) -> float:
 
 
 def margin_resolution(problem: Problem, beta: ArrayLike) -> float:
-    """Return the rounding error of `margin_bound`: a smaller bound cannot be told from 0."""
+    """Return the rounding error of `margin_bound`: a smaller bound cannot be told from 0.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import hard_margin
+    >>> problem = hard_margin(Linear().gram([[1.0], [-1.0]]), [1, -1])
+    >>> margin_resolution(problem, [0.5, -0.5]) < 1e-7
+    True
+    """
     return math.sqrt(EPS) * problem.length(_hull_weights(problem, beta))
 
 
@@ -402,6 +451,15 @@ def infeasibility_proof(
     """Say in words why a hard margin has no solution, from a β that grew without end.
 
     ``names`` are the numbers to call the rows by; None counts those of the problem.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import hard_margin
+    >>> problem = hard_margin(Linear().gram([[0.0], [1.0], [2.0]]), [1, -1, 1])
+    >>> print(infeasibility_proof(problem, [1.0, -2.0, 1.0]))
+    hard_margin has no solution: no hyperplane has geometric margin above 0.0e+00 (shown by rows 0,
+    1, 2). Use a finite C or another kernel.
     """
     bound = margin_bound(problem, beta)
     remedy = "Use a finite C or another kernel."

@@ -26,7 +26,14 @@ _FAR = 1e6  # a minimiser of L this far out is none: L is unbounded below
 
 @dataclass(frozen=True)
 class KKT:
-    """By how much a point violates the KKT conditions N0 (31)-(34); N2 has them with h."""
+    """By how much a point violates the KKT conditions N0 (31)-(34); N2 has them with h.
+
+    Examples
+    --------
+    >>> residuals = half_plane(1.0).kkt([0.5, 0.5], [0.5])  # N0 (22)-(25): w = λ (1, 1)
+    >>> residuals.worst
+    0.0
+    """
 
     stationarity: float  # N0 (31): ∇f = Σ λ_i ∇g_i + Σ ν_j ∇h_j
     dual_feasibility: float  # N0 (32): λ ≥ 0

@@ -42,7 +42,15 @@ Interval = tuple[float, float]
 
 
 class Hyperplane(NamedTuple):
-    """The set of all x with w·x + b = 0; at distance abs(b) / ‖w‖ from the origin (N0 §1)."""
+    """The set of all x with w·x + b = 0; at distance abs(b) / ‖w‖ from the origin (N0 §1).
+
+    Examples
+    --------
+    >>> Hyperplane(np.array([3.0, 4.0]), -5.0).b
+    -5.0
+    >>> distance(Hyperplane(np.array([3.0, 4.0]), -5.0), [[0.0, 0.0]])
+    array([1.])
+    """
 
     w: Floats
     b: float

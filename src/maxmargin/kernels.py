@@ -89,6 +89,14 @@ class Kernel:
     """Hold a kernel's formula and parameters; the base of all kernels.
 
     Constructors only store; ``resolve`` and ``program`` check, so ``sklearn.base.clone`` works.
+
+    Examples
+    --------
+    >>> kernel = 2 * RBF(gamma=0.5) ** 2
+    >>> kernel([[0.0]], [[1.0]]).round(4)
+    array([[0.7358]])
+    >>> kernel.set_params(kernel__kernel__gamma=1.0)
+    2 * RBF(gamma=1.0) ** 2
     """
 
     __array_ufunc__ = None  # numpy scalars and arrays on the left hand over to __rmul__
@@ -490,13 +498,19 @@ class HistogramIntersection(Kernel):
 
 
 class Precomputed(Kernel):
-    """Say that X already is the kernel matrix; does not compose."""
+    """Say that X already is the kernel matrix; does not compose.
+
+    Examples
+    --------
+    >>> Precomputed().gram([[2.0, 1.0], [1.0, 2.0]]).diag
+    array([2., 2.])
+    """
 
     _form = "K(u, v)"
 
 
 class Callable(Kernel):
-    """Wrap a Python function f(X, Z, **kw) that returns the kernel matrix.
+    """Wrap a Python function ``f(X, Z, **kw)`` that returns the kernel matrix.
 
     >>> Callable(lambda X, Z, power: (X @ Z.T) ** power, power=2).set_params(power=3)
     Callable(<lambda>, power=3)
@@ -549,7 +563,13 @@ class _Composition(Kernel):
 
 
 class Sum(_Composition):
-    """Add two kernels: what ``left + right`` makes."""
+    """Add two kernels: what ``left + right`` makes.
+
+    Examples
+    --------
+    >>> (Linear() + Polynomial(2)).formula()
+    'u·v + (u·v)^2'
+    """
 
     left: Kernel
     right: Kernel
@@ -558,7 +578,13 @@ class Sum(_Composition):
 
 
 class Product(_Composition):
-    """Multiply two kernels: what ``left * right`` makes."""
+    """Multiply two kernels: what ``left * right`` makes.
+
+    Examples
+    --------
+    >>> (Linear() * RBF(gamma=1.0))([[1.0]], [[1.0]])
+    array([[1.]])
+    """
 
     left: Kernel
     right: Kernel
@@ -567,7 +593,13 @@ class Product(_Composition):
 
 
 class Scaled(_Composition):
-    """Multiply a kernel by a number: what ``scale * kernel`` makes."""
+    """Multiply a kernel by a number: what ``scale * kernel`` makes.
+
+    Examples
+    --------
+    >>> (3 * Linear())([[1.0]], [[2.0]])
+    array([[6.]])
+    """
 
     kernel: Kernel
     scale: float
@@ -579,7 +611,13 @@ class Scaled(_Composition):
 
 
 class Power(_Composition):
-    """Raise a kernel to a positive integer: what ``kernel ** exponent`` makes."""
+    """Raise a kernel to a positive integer: what ``kernel ** exponent`` makes.
+
+    Examples
+    --------
+    >>> (Linear() ** 3)([[1.0]], [[2.0]])
+    array([[8.]])
+    """
 
     kernel: Kernel
     exponent: int
@@ -619,7 +657,17 @@ def as_kernel(
 
 @dataclass(frozen=True, repr=False, eq=False)
 class MercerReport:
-    """Tell whether a matrix is a Gram matrix; what ``mercer`` returns."""
+    """Tell whether a matrix is a Gram matrix; what ``mercer`` returns.
+
+    Examples
+    --------
+    >>> report = mercer([[1.0, 2.0], [2.0, 1.0]])
+    >>> report.psd, report.smallest_eigenvalue
+    (False, -1.0)
+    >>> report.nearest
+    array([[1.5, 1.5],
+           [1.5, 1.5]])
+    """
 
     symmetric: bool
     asymmetry: float  # largest |K_ij - K_ji|

@@ -21,7 +21,14 @@ Column = NDArray[Any]
 
 
 class Ledger(Table):
-    """A table of arrays, one row per training point: ``led["alpha"]`` or ``led.alpha``."""
+    """A table of arrays, one row per training point: ``led["alpha"]`` or ``led.alpha``.
+
+    Examples
+    --------
+    >>> led = Ledger({"case": np.array(["outside", "on margin", "outside"])})
+    >>> led.summary()
+    {'outside': 2, 'on margin': 1}
+    """
 
     def summary(self) -> dict[str, int]:
         """Count the points of each case."""

@@ -50,6 +50,12 @@ class Curvature:
     h : ndarray of shape (n_samples, n_outputs)
     u : ndarray of shape (n_samples, n_outputs) or None
         None for two classes.
+
+    Examples
+    --------
+    >>> S = Curvature(h=np.array([[0.5], [0.5]]), u=None)
+    >>> S.keep(np.ones((2, 1))).ravel()
+    array([1., 1.])
     """
 
     h: Floats
@@ -87,6 +93,13 @@ class LogisticProblem:
     n_outputs : int
         1 for two classes with the score of class 1 alone, else the number of classes. Two outputs
         for two classes have w = ±v/2, hence half the penalty: they are one output at twice the C.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> problem = logistic(Linear().gram([[0.0], [1.0], [2.0]]), [0, 1, 1], C=2.0)
+    >>> problem.n_outputs, problem.y.ravel()
+    (1, array([-1.,  1.,  1.]))
     """
 
     gram: Gram

@@ -44,12 +44,24 @@ def _floats(values: ArrayLike) -> Floats:
 
 
 def zero_one(margin: ArrayLike) -> Floats:
-    """Count an error: 1 where m ≤ 0 (on the hyperplane neither class is predicted), else 0."""
+    """Count an error: 1 where m ≤ 0 (on the hyperplane neither class is predicted), else 0.
+
+    Examples
+    --------
+    >>> zero_one([-1.0, 0.0, 1.0])
+    array([1., 1., 0.])
+    """
     return np.where(_floats(margin) <= 0, 1.0, 0.0)
 
 
 def zero_one_derivative(margin: ArrayLike) -> Floats:
-    """Return 0: the derivative wherever there is one, which is why nobody descends on it."""
+    """Return 0: the derivative wherever there is one, which is why nobody descends on it.
+
+    Examples
+    --------
+    >>> zero_one_derivative([-1.0, 1.0])
+    array([0., 0.])
+    """
     return np.zeros_like(_floats(margin))
 
 
@@ -69,17 +81,35 @@ def hinge(margin: ArrayLike) -> Floats:
 
 
 def hinge_derivative(margin: ArrayLike) -> Floats:
-    """Return −1 below the margin 1, else 0; at 1 all of [−1, 0] are subgradients."""
+    """Return −1 below the margin 1, else 0; at 1 all of [−1, 0] are subgradients.
+
+    Examples
+    --------
+    >>> hinge_derivative([0.0, 1.0, 2.0])
+    array([-1.,  0.,  0.])
+    """
     return np.where(_floats(margin) < 1, -1.0, 0.0)
 
 
 def squared_hinge(margin: ArrayLike) -> Floats:
-    r"""Charge the square of the slack, :math:`\max\{0, 1 - m\}^2`."""
+    r"""Charge the square of the slack, :math:`\max\{0, 1 - m\}^2`.
+
+    Examples
+    --------
+    >>> squared_hinge([-1.0, 0.0, 2.0])
+    array([4., 1., 0.])
+    """
     return np.square(hinge(margin))
 
 
 def squared_hinge_derivative(margin: ArrayLike) -> Floats:
-    """Return −2 max(0, 1 − m)."""
+    """Return −2 max(0, 1 − m).
+
+    Examples
+    --------
+    >>> squared_hinge_derivative([-1.0, 0.0, 2.0])
+    array([-4., -2.,  0.])
+    """
     return -2.0 * hinge(margin) + 0.0  # no minus zeros
 
 
@@ -99,17 +129,35 @@ def log_loss(margin: ArrayLike) -> Floats:
 
 
 def log_loss_derivative(margin: ArrayLike) -> Floats:
-    """Return −σ(−m): minus the probability given to the wrong class."""
+    """Return −σ(−m): minus the probability given to the wrong class.
+
+    Examples
+    --------
+    >>> log_loss_derivative([0.0, 1000.0])
+    array([-0.5, -0. ])
+    """
     return np.asarray(-expit(-_floats(margin)), dtype=np.float64)
 
 
 def log_loss_scaled(margin: ArrayLike) -> Floats:
-    """Divide the log loss by log 2: like the hinge it is 1 at m = 0 and never below 0-1 (N3)."""
+    """Divide the log loss by log 2: like the hinge it is 1 at m = 0 and never below 0-1 (N3).
+
+    Examples
+    --------
+    >>> log_loss_scaled([0.0])
+    array([1.])
+    """
     return log_loss(margin) / math.log(2.0)
 
 
 def log_loss_scaled_derivative(margin: ArrayLike) -> Floats:
-    """Return −σ(−m) / log 2."""
+    """Return −σ(−m) / log 2.
+
+    Examples
+    --------
+    >>> log_loss_scaled_derivative([0.0]).round(4)
+    array([-0.7213])
+    """
     return log_loss_derivative(margin) / math.log(2.0)
 
 
@@ -125,7 +173,13 @@ def epsilon_insensitive(residual: ArrayLike, *, epsilon: float = 0.1) -> Floats:
 
 
 def epsilon_insensitive_derivative(residual: ArrayLike, *, epsilon: float = 0.1) -> Floats:
-    """Return the sign of r outside the tube, 0 in it and on it."""
+    """Return the sign of r outside the tube, 0 in it and on it.
+
+    Examples
+    --------
+    >>> epsilon_insensitive_derivative([-2.0, 0.5, 1.5], epsilon=1.0)
+    array([-1.,  0.,  1.])
+    """
     r = _floats(residual)
     return np.where(np.abs(r) > epsilon, np.sign(r), 0.0)
 

@@ -48,6 +48,18 @@ class NuDual:
         By how much the box 0 ≤ λ, μ ≤ K_s is left.
     value : float
         ½ (λ; μ)ᵀ XᵀX (λ; μ) = ½‖w‖², to be minimised.
+
+    Examples
+    --------
+    >>> from maxmargin.datasets import two_sets_of_six
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import nu_svc
+    >>> from maxmargin.solvers import solve
+    >>> X, y = two_sets_of_six()
+    >>> problem = nu_svc(Linear().gram(X), y, nu=0.6)
+    >>> dual = nu_dual(problem, solve(problem).alpha)
+    >>> round(dual.total, 6), dual.violation < 1e-9
+    (7.2, True)
     """
 
     lam: Floats
@@ -66,7 +78,14 @@ class NuDual:
 
 
 class ClassCount(NamedTuple):
-    """One class of a ν-SVM: failures ≤ ν(p+q)/2 ≤ support vectors; weights where there are any."""
+    """One class of a ν-SVM: failures ≤ ν(p+q)/2 ≤ support vectors; weights where there are any.
+
+    Examples
+    --------
+    >>> count = ClassCount(failures=2, bound=3.6, support_vectors=4)
+    >>> count.failures <= count.bound <= count.support_vectors
+    True
+    """
 
     failures: float
     bound: float
@@ -98,6 +117,17 @@ class NuMargin:
     points : Table
         Per training point y, its multiplier (λ or μ), its state (zero, free, bound), its slack (ε
         or ξ; NaN where that is not determined) and its case.
+
+    Examples
+    --------
+    >>> from maxmargin.datasets import two_sets_of_six
+    >>> from maxmargin.kernels import Linear
+    >>> from maxmargin.problems import nu_svc
+    >>> from maxmargin.solvers import solve
+    >>> X, y = two_sets_of_six()
+    >>> margin = nu_margin(solve(nu_svc(Linear().gram(X), y, nu=0.6)))
+    >>> margin.has_margin, margin.largest_nu, margin.positive.failures
+    (True, 1.0, 2.0)
     """
 
     nu: float

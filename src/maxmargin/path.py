@@ -38,6 +38,12 @@ class Path:
         An upper bound of the leave-one-out error, from the ξα criterion (Joachims 2000): the share
         of samples that the ledger cannot prove right.
     classes : ndarray of shape (2,)
+
+    Examples
+    --------
+    >>> path = svc_path([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], Cs=[0.1, 1.0])
+    >>> path.Cs, path.n_support
+    (array([0.1, 1. ]), array([4, 4]))
     """
 
     Cs: Floats

@@ -73,6 +73,17 @@ class Problem:
     block : ndarray of int64 of shape (n_variables,), optional
         K counts only between variables of one block: each block has its own w = Σ β_i φ(x_i). None
         is a single block.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> problem = soft_margin(Linear().gram([[0.0], [1.0], [2.0]]), [-1, 1, 1], C=2.0)
+    >>> problem
+    <soft_margin: 3 samples, 3 variables>
+    >>> problem.l, problem.u
+    (array([-2.,  0.,  0.]), array([0., 2., 2.]))
+    >>> problem.project([-3.0, 1.0, 1.0])  # the nearest point with Σβ = 0 in the box
+    array([-2.,  1.,  1.])
     """
 
     name: str

@@ -8,7 +8,13 @@ __all__ = ["Status", "verdict"]
 
 
 class Status(StrEnum):
-    """How a solver ended; the value is the message, ``status == "optimal"`` works."""
+    """How a solver ended; the value is the message, ``status == "optimal"`` works.
+
+    Examples
+    --------
+    >>> Status.OPTIMAL == "optimal", str(Status.TIME_LIMIT)
+    (True, 'time_limit')
+    """
 
     OPTIMAL = "optimal"
     STATIONARY = "stationary"

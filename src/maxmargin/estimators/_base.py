@@ -50,6 +50,7 @@ from maxmargin.estimators._parts import (
     support_of,
     untouched,
 )
+from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, as_rows, default_cache_size, evaluate, expand, kept_memory
 from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
 from maxmargin.ledger import Ledger, ledger
@@ -175,8 +176,8 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
+    @typed(with_callbacks)
+    @typed(_fit_context(prefer_skip_nested_validation=True))
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the machine to training data.
 

@@ -82,7 +82,7 @@ certificate_ : Certificate
     kernel_ : Kernel
         The kernel with all parameters numbers.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
     n_reused_ : int
         Support vectors of the last fit that this one started from.
     support_ : ndarray of shape (n_SV,)
@@ -146,7 +146,7 @@ certificate_ : Certificate
     X_fit_ : {ndarray, sparse matrix} of shape (n_samples, n_features)
         The training data, which predictions need.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)"""
+    feature_names_in_ : ndarray of shape (n_features,)"""
 
 
 _KERNEL_OF_SEARCH = """\

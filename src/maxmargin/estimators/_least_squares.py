@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from maxmargin import _core
 from maxmargin.certificate import Certificate, combine, prove
 from maxmargin.estimators._base import take
+from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, as_rows, evaluate, expand
 from maxmargin.inverses import Dense, Features, Inverse, System
 from maxmargin.kernels import Kernel, Linear, Precomputed
@@ -136,7 +137,7 @@ class KernelLeastSquares(BaseEstimator):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @typed(_fit_context(prefer_skip_nested_validation=True))
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model to training data.
 

@@ -27,6 +27,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._base import SupportVectorMachine, take
 from maxmargin.estimators._chains import Chain, Found, Members, solve_chains
+from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, default_cache_size
 from maxmargin.kernels import RBF, Kernel, as_kernel
 from maxmargin.progress import CellBar
@@ -165,7 +166,7 @@ class Search(BaseSearchCV):
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @typed(_fit_context(prefer_skip_nested_validation=False))
     def fit(
         self,
         X: Any,

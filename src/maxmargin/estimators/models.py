@@ -23,7 +23,7 @@ from maxmargin import certificate, problems
 from maxmargin.certificate import Certificate, Status, combine, prove
 from maxmargin.estimators._base import SupportVectorMachine, take
 from maxmargin.grams import Gram
-from maxmargin.io import CLASSIFIERS, LibsvmModel, load_libsvm_model
+from maxmargin.io.libsvm import CLASSIFIERS, LibsvmModel, load_libsvm_model
 from maxmargin.kernels import Kernel, Precomputed, as_kernel
 from maxmargin.problems import Problem
 

@@ -27,6 +27,7 @@ from sklearn.utils.validation import (
 
 from maxmargin.estimators._eigen import SOLVERS, Centred, Free, Task, centred
 from maxmargin.estimators._pairwise import NAMES, combine, compiled, pairwise, prepare, threads_of
+from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, check_data, default_cache_size
 from maxmargin.kernels import Kernel, Linear, Precomputed
 
@@ -110,7 +111,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     kernel_ : str, Kernel or callable
         The kernel with all parameters numbers, if it is a Kernel.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Notes
     -----
@@ -217,7 +218,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @typed(_fit_context(prefer_skip_nested_validation=True))
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components of the rows of X.
 

@@ -64,6 +64,11 @@ class Columns:
         Whether a CSV begins with names; None finds out.
     needed : bool
         Whether a table must have the target.
+
+    Examples
+    --------
+    >>> Columns(target="price", drop=("id",)).needed
+    True
     """
 
     features: tuple[str, ...] | None = None
@@ -92,6 +97,12 @@ class Data:
         Name of the target's column.
     notes : tuple of str
         What was assumed, to be said aloud.
+
+    Examples
+    --------
+    >>> data = Data(X=np.zeros((2, 1)), y=np.array(["a", "b"]), names=("width",), target="kind")
+    >>> data.names, data.y.tolist()
+    (('width',), ['a', 'b'])
     """
 
     X: Any
@@ -139,7 +150,7 @@ def read_data(
 def batches(
     path: str, *, format: str | None = None, columns: Columns, zero: bool = False
 ) -> Iterator[Data]:
-    """Read a data file a bounded part at a time, for a model whose columns are known.
+    r"""Read a data file a bounded part at a time, for a model whose columns are known.
 
     Parameters
     ----------
@@ -150,6 +161,17 @@ def batches(
     ------
     Data
         Empty files yield nothing. NPZ files of sparse matrices are read whole.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "new.csv"
+    ...     _ = path.write_text("width,colour\n1.5,red\n2.5,blue\n")
+    ...     parts = list(batches(str(path), columns=Columns(features=("width",), needed=False)))
+    >>> parts[0].X.ravel()
+    array([1.5, 2.5])
     """
     yield from _batches(path, format, columns, _BLOCK, zero)
 

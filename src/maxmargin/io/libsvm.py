@@ -34,7 +34,7 @@ _LARGEST = 2**31 - 1  # LIBSVM's numbers are C ints
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class LibsvmModel:
-    """Hold what a LIBSVM model file says.
+    r"""Hold what a LIBSVM model file says.
 
     Parameters
     ----------
@@ -60,6 +60,18 @@ class LibsvmModel:
         None for a precomputed kernel. The file does not tell n_features: it is the largest index.
     serial : ndarray of shape (n_SV,), optional
         For a precomputed kernel: the serial numbers of the support vectors, from 1.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> text = "svm_type c_svc\nkernel_type linear\nnr_class 2\ntotal_sv 2\nrho 0\nlabel 1 -1\n"
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "two.model"
+    ...     _ = path.write_text(f"{text}nr_sv 1 1\nSV\n0.5 1:1\n-0.5 1:-1\n")
+    ...     model = load_libsvm_model(path)
+    >>> model.svm_type, model.coef.ravel(), model.label
+    ('c_svc', array([ 0.5, -0.5]), array([ 1, -1]))
     """
 
     svm_type: str

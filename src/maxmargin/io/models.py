@@ -47,6 +47,11 @@ class Model:
         What :func:`describe` wrote; empty for files of others.
     libsvm : LibsvmModel, optional
         What a LIBSVM file held.
+
+    Examples
+    --------
+    >>> Model("any machine", {"certificate": {"status": "optimal"}}).about["certificate"]["status"]
+    'optimal'
     """
 
     model: Any
@@ -178,6 +183,18 @@ def open_model(
     Returns
     -------
     Model
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from maxmargin import SVC, save
+    >>> X, y = [[0.0], [1.0]], ["low", "high"]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(SVC().fit(X, y), Path(folder) / "m.skops", X, y)
+    ...     held = open_model(Path(folder) / "m.skops")
+    >>> held.about["certificate"]["status"], held.machine.predict([[0.1]])
+    ('optimal', array(['low'], dtype='<U4'))
     """
     kind = formatted(str(path), EXTENSIONS, format)
     if kind == "joblib" and not trust_pickle:

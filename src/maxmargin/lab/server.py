@@ -206,6 +206,11 @@ def serve(*, port: int = 8765, open_browser: bool = True) -> None:
     ------
     OSError
         If the port is taken.
+
+    Examples
+    --------
+    >>> serve(port=0)  # doctest: +SKIP
+    The lab is at http://127.0.0.1:43215/ (Ctrl-C ends it)
     """
     listening = _listen(port)
     port = listening.getsockname()[1]

@@ -49,7 +49,15 @@ class State(Protocol):
 
 
 class Solver(Protocol):
-    """The settings of an algorithm and its three verbs; everything that changes is in the state."""
+    """The settings of an algorithm and its three verbs; everything that changes is in the state.
+
+    Examples
+    --------
+    >>> from maxmargin.solvers import SMO, TextbookSMO
+    >>> def needs_a_solver(solver: Solver) -> None: ...
+    >>> needs_a_solver(SMO()), needs_a_solver(TextbookSMO(max_passes=5))
+    (None, None)
+    """
 
     @property
     def record_every(self) -> int | None:
@@ -71,7 +79,17 @@ class Solver(Protocol):
 
 @dataclass(frozen=True)
 class Progress:
-    """What a callback of :func:`solve` is told after every chunk: estimates, proving nothing."""
+    """What a callback of :func:`solve` is told after every chunk: estimates, proving nothing.
+
+    Examples
+    --------
+    >>> from maxmargin import kernels, problems
+    >>> problem = problems.soft_margin(kernels.Linear().gram([[1.0], [-1.0]]), [1, -1])
+    >>> told = []
+    >>> solution = solve(problem, callback=told.append)
+    >>> isinstance(told[-1], Progress), told[-1].tol
+    (True, 0.001)
+    """
 
     iteration: int
     seconds: float
@@ -106,6 +124,13 @@ class Solution:
         The variables and the solver's own b at every row of the history, where it has
         ``record_every``: what N0's Algorithm 1 returns beside the objectives. The objectives are
         certified: the primal one is at the best b for w, which ``Solution.b`` is too.
+
+    Examples
+    --------
+    >>> from maxmargin import kernels, problems
+    >>> solution = solve(problems.soft_margin(kernels.Linear().gram([[1.0], [-1.0]]), [1, -1]))
+    >>> solution.alpha, solution.b, solution.status == "optimal"
+    (array([0.5, 0.5]), 0.0, True)
     """
 
     problem: Problem

@@ -54,6 +54,15 @@ class Step:
         Where one variable moves alone: its optimum without the box.
     change : float
         By how much the dual objective rose; a batch of Pegasos shares it evenly.
+
+    Examples
+    --------
+    >>> from maxmargin import kernels, problems, solvers
+    >>> gram = kernels.Linear().gram([[1.0], [-1.0]])
+    >>> problem = problems.soft_margin(gram, [1, -1], C=1.0)
+    >>> step = next(solvers.steps(problem, solvers.TextbookSMO(record_steps=True)))
+    >>> step.alpha_j_unclipped, step.L, step.H, step.alpha_j_new
+    (0.5, 0.0, 1.0, 0.5)
     """
 
     iteration: int
