@@ -4,7 +4,9 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import re
+import stat
 import time
 
 import numpy as np
@@ -394,6 +396,34 @@ def test_atomic_leaves_nothing_behind(tmp_path):
         temporary.write_text("new")
     assert link.is_symlink()
     assert path.read_text() == "new"
+
+
+def test_atomic_keeps_who_may_read(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("secret")
+    path.chmod(0o600)
+    with atomic(path) as temporary:
+        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600  # from its first byte on
+        temporary.write_text("new secret")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = os.umask(0o027)
+    try:
+        with atomic(tmp_path / "b.txt") as temporary:
+            temporary.write_text("for the group")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "b.txt").stat().st_mode) == 0o640
+
+
+def test_atomic_writers_do_not_meet(tmp_path):
+    """Threads have the same process: each writes beside, the last to end is what stands there."""
+    path = tmp_path / "a.txt"
+    with atomic(path) as first, atomic(path) as second:
+        assert first != second
+        first.write_text("1111")
+        second.write_text("22")
+    assert path.read_text() == "1111"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_lines_cut_only_at_line_ends():
