@@ -71,6 +71,14 @@ def test_every_format_tells_the_same(iris, tmp_path):
         np.testing.assert_array_equal(np.vstack(whole), X)
 
 
+def test_a_single_target_is_refused_in_batches_too(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, X=np.eye(3), y=np.float64(1))
+    for read in (read_data, lambda p: list(batches(p, columns=Columns()))):
+        with pytest.raises(ValueError, match=r"one value per row of X; got shapes \(\)"):
+            read(str(path))
+
+
 def test_sparse_npz(tmp_path):
     X = sp.random_array((20, 9), density=0.3, rng=0, format="csr")
     sp.save_npz(tmp_path / "x.npz", X)
@@ -85,6 +93,8 @@ def test_target_by_name_and_position(write):
     for target in ("label", "3", "-1", None):
         data = read_data(path, columns=Columns(target=target))
         assert (data.names, data.target, data.y.tolist()) == (("a", "b"), "label", ["x", "y"])
+    with pytest.raises(ValueError, match="there is no column '--1'"):
+        read_data(path, columns=Columns(target="--1"))
     data = read_data(path, columns=Columns(target="1", drop=("label",)))
     assert (data.X.tolist(), data.y.tolist()) == ([[2.0], [4.0]], [1, 3])
 
