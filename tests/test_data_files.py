@@ -4,7 +4,9 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import re
+import stat
 import time
 
 import numpy as np
@@ -69,6 +71,14 @@ def test_every_format_tells_the_same(iris, tmp_path):
         np.testing.assert_array_equal(np.vstack(whole), X)
 
 
+def test_a_single_target_is_refused_in_batches_too(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, X=np.eye(3), y=np.float64(1))
+    for read in (read_data, lambda p: list(batches(p, columns=Columns()))):
+        with pytest.raises(ValueError, match=r"one value per row of X; got shapes \(\)"):
+            read(str(path))
+
+
 def test_sparse_npz(tmp_path):
     X = sp.random_array((20, 9), density=0.3, rng=0, format="csr")
     sp.save_npz(tmp_path / "x.npz", X)
@@ -83,6 +93,8 @@ def test_target_by_name_and_position(write):
     for target in ("label", "3", "-1", None):
         data = read_data(path, columns=Columns(target=target))
         assert (data.names, data.target, data.y.tolist()) == (("a", "b"), "label", ["x", "y"])
+    with pytest.raises(ValueError, match="there is no column '--1'"):
+        read_data(path, columns=Columns(target="--1"))
     data = read_data(path, columns=Columns(target="1", drop=("label",)))
     assert (data.X.tolist(), data.y.tolist()) == ([[2.0], [4.0]], [1, 3])
 
@@ -394,6 +406,34 @@ def test_atomic_leaves_nothing_behind(tmp_path):
         temporary.write_text("new")
     assert link.is_symlink()
     assert path.read_text() == "new"
+
+
+def test_atomic_keeps_who_may_read(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("secret")
+    path.chmod(0o600)
+    with atomic(path) as temporary:
+        assert stat.S_IMODE(temporary.stat().st_mode) == 0o600  # from its first byte on
+        temporary.write_text("new secret")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    before = os.umask(0o027)
+    try:
+        with atomic(tmp_path / "b.txt") as temporary:
+            temporary.write_text("for the group")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "b.txt").stat().st_mode) == 0o640
+
+
+def test_atomic_writers_do_not_meet(tmp_path):
+    """Threads have the same process: each writes beside, the last to end is what stands there."""
+    path = tmp_path / "a.txt"
+    with atomic(path) as first, atomic(path) as second:
+        assert first != second
+        first.write_text("1111")
+        second.write_text("22")
+    assert path.read_text() == "1111"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
 def test_lines_cut_only_at_line_ends():

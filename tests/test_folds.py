@@ -124,6 +124,19 @@ def test_hard_folds_are_solved_in_full():
     np.testing.assert_allclose(found, by_hand(gram, make, fold, 1e-4), atol=5e-3)
 
 
+def test_a_small_margin_of_a_nu_machine_is_not_divided_by_blindly():
+    """eta is 3e-6: with a violation of 1e-3 nothing of b / eta is known, not even its sign."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 3))
+    y = np.where(X[:, 0] + 0.5 * rng.normal(size=300) > 0, 1.0, -1.0)
+    problem = problems.nu_svc(kernels.RBF(gamma=0.5).gram(X), y, nu=0.1)
+    fold = folds.stratified(y)
+    rough, exact = (
+        folds.out_of_fold(solve(problem, tol=tol), fold, tol=tol) for tol in (1e-3, 1e-9)
+    )
+    np.testing.assert_array_equal(np.sign(rough), np.sign(exact))
+
+
 def test_any_number_of_threads_gives_the_same_bits():
     X, y = data(300)
     problem = problems.soft_margin(kernels.RBF(gamma=0.5).gram(X), y, C=10.0)

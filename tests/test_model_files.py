@@ -260,6 +260,56 @@ def test_a_file_that_would_unpack_to_much_more_is_refused(tmp_path):
         load(path)
 
 
+def crafted(source, target, change):
+    """A file with another schema, and some members more or other."""
+    with zipfile.ZipFile(source) as a, zipfile.ZipFile(target, "w") as b:
+        found = {name: a.read(name) for name in a.namelist()}
+        schema = json.loads(found["schema.json"])
+        change(schema, found)
+        found["schema.json"] = json.dumps(schema).encode()
+        for name, content in found.items():
+            b.writestr(name, content)
+
+
+def test_a_member_is_read_once(tmp_path):
+    """One megabyte named a thousand times would be a gigabyte."""
+    save(SVC().fit(*IRIS), tmp_path / "m.skops")
+
+    def repeat(schema, members):
+        state = schema["content"]["content"]
+        state["more_"] = {**state["support_"], "__id__": 7}
+
+    crafted(tmp_path / "m.skops", tmp_path / "n.skops", repeat)
+    with pytest.raises(ValueError, match=r"is refused: it reads .*npy more than once"):
+        load(tmp_path / "n.skops")
+
+
+def test_archives_within_an_archive_are_counted(tmp_path):
+    X, y = IRIS
+    save(SVC().fit(sp.csr_array(X), y), tmp_path / "m.skops")
+    assert load(tmp_path / "m.skops").predict(sp.csr_array(X)).tolist()
+
+    def swell(schema, members):
+        inner = io.BytesIO()
+        sp.save_npz(inner, sp.csr_array((3 * 10**6, 1)))
+        name = next(name for name in members if name.endswith(".npz"))
+        members[name] = inner.getvalue()
+
+    crafted(tmp_path / "m.skops", tmp_path / "n.skops", swell)
+    with pytest.raises(ValueError, match=r"it would unpack to \d{8} bytes"):
+        load(tmp_path / "n.skops")
+
+
+def test_nested_lists_make_no_large_array(tmp_path):
+    """Ten lists of ten references each would be 10^10 cells."""
+    path = tmp_path / "m.skops"
+    model = SVC().fit(*IRIS)
+    model.classes_ = np.array([["a"], ["b"], ["c"]], dtype=object)
+    skops.io.dump(model, path)
+    with pytest.raises(ValueError, match="more than one axis"):
+        load(path)
+
+
 def damaged(content, rng):
     cells = bytearray(content)
     for _ in range(int(rng.integers(1, 6))):

@@ -63,6 +63,18 @@ def test_changing_the_data_in_place_is_noticed():
     np.testing.assert_allclose(found.dual_coef_, expected.dual_coef_, atol=1e-6)
 
 
+def test_changing_the_data_in_place_and_back_is_noticed():
+    """The products are computed at the first fit that asks, while a row is another one."""
+    X, y = iris()
+    expected = SVC(gamma=0.5, tol=1e-8).fit(X, y)
+    with shared_gram(X):
+        X[5] += 3.0
+        SVC(gamma=0.5).fit(X[10:], y[10:])
+        X[5] = iris()[0][5]
+        found = SVC(gamma=0.5, tol=1e-8).fit(X, y)
+    np.testing.assert_allclose(found.intercept_, expected.intercept_, atol=1e-6)
+
+
 def test_threads_and_nesting():
     X, y = iris()
     rows = [np.random.default_rng(k).permutation(150)[:100] for k in range(12)]

@@ -31,6 +31,7 @@ _NEAR = 0.1  # of the margin: samples within this distance may come to another b
 _ROUNDS = 8
 _TINY, _CLOSER = 256, 1e-7  # where the same digits, whatever the path was, cost little
 _MOST, _PATIENCE = 20_000, 200  # steps, and steps per variable, before a fold is given up
+_CLEAR = 10.0  # times tol: what is divided by a smaller margin is known to no digit
 _WORKING_SETS = 256, 512  # slots of a round: up to 4096 rows, and beyond
 
 
@@ -114,9 +115,9 @@ def out_of_fold(
             break
     scores = np.empty(problem.gram.n)
     for f, (member, rows) in enumerate(zip(members, held, strict=True)):
-        if work.solved(f):
+        if work.clear(f):
             sums, beta, lam = work.kbeta[f, rows], work.beta[f], work.lam[f]
-        else:  # too hard for pair steps alone
+        else:  # too hard for pair steps alone: the solver looks at the gap as well
             better = solve(
                 member, solver, tol=tol, beta=work.beta[f], callback=lambda _: stop() or None
             )
@@ -293,6 +294,11 @@ class _Folds:
 
     def solved(self, f: int) -> bool:
         return bool(self.violations[f] <= self.tol)
+
+    def clear(self, f: int) -> bool:
+        """Whether it is solved, and a ν-machine so that dividing by its margin leaves digits."""
+        eta = self.members[f].parameters(self.lam[f], self.beta[f]).get("eta", np.inf)
+        return self.solved(f) and bool(eta > _CLEAR * self.tol)
 
     def grow(self) -> bool:
         """Compute Kβ elsewhere; take in the samples that should have been there, if any."""

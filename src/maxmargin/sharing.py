@@ -112,7 +112,7 @@ class _Shared:
     """Products of all rows of one X, found again by the content of rows."""
 
     def __init__(self, X: Any, n_threads: int | None) -> None:
-        self.X = X
+        self.X = X.copy()  # the products come later: of what the keys are of, whatever X becomes
         self.lock = threading.Lock()
         self.n_threads = n_threads
         self.stores: dict[bool, Products] = {}

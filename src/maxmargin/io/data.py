@@ -284,8 +284,8 @@ def _plan(names: Sequence[str], columns: Columns, named: bool) -> _Plan:
 
 def _target(names: Sequence[str], columns: Columns) -> tuple[str | None, tuple[str, ...]]:
     wanted = columns.target
-    if isinstance(wanted, str) and wanted not in names and wanted.lstrip("-").isdecimal():
-        wanted = int(wanted)
+    if isinstance(wanted, str) and wanted not in names:
+        wanted = _position(wanted)
     if isinstance(wanted, int):
         if wanted == 0 or abs(wanted) > len(names):
             raise ValueError(
@@ -302,6 +302,11 @@ def _target(names: Sequence[str], columns: Columns) -> tuple[str | None, tuple[s
     if len(usual) != 1:
         raise ValueError(f"say --target, a column's name or position; there are {_listed(names)}.")
     return usual[0], (f"the target is the column {usual[0]!r}",)
+
+
+def _position(wanted: str) -> str | int:
+    """A position, if the text is one."""
+    return int(wanted) if wanted.removeprefix("-").isdecimal() else wanted
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -668,7 +673,7 @@ def _dense_npz(
         return
     with archive.open(f"{key}.npy") as member:
         for first, X in _rows_of(member):
-            yield X, None if y is None else y[first : first + len(X)]
+            yield X, y[first : first + len(X)] if y is not None and y.ndim else y
 
 
 def _rows_of(member: IO[bytes]) -> Iterator[tuple[int, NDArray[Any]]]:
@@ -699,8 +704,8 @@ def _checked_matrix(X: Any, y: Any, columns: Columns) -> Data:
     if X.dtype.kind not in "biuf":
         raise ValueError(f"X must hold numbers; got {X.dtype}.")
     wanted = columns.target
-    if y is None and isinstance(wanted, str) and wanted.lstrip("-").isdecimal():
-        wanted = int(wanted)
+    if isinstance(wanted, str):
+        wanted = _position(wanted)
     if y is None and isinstance(wanted, int) and not sp.issparse(X):
         if wanted == 0 or abs(wanted) > X.shape[1]:
             raise ValueError(f"--target {wanted}: positions are 1 to {X.shape[1]}, or -1.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import warnings
@@ -171,17 +172,46 @@ class _Refused(Exception):
 
 def _audited(path: str | os.PathLike[str]) -> dict[str, Any]:
     with zipfile.ZipFile(path) as archive:
+        limit = _GROWTH * Path(path).stat().st_size + 2**20
         size = sum(member.file_size for member in archive.infolist())
-        if size > _GROWTH * Path(path).stat().st_size + 2**20:
+        if size <= limit:
+            size += sum(map(_within, map(archive.read, archive.namelist())))
+        if size > limit:
             raise _Refused(f"it would unpack to {size} bytes")
         schema = json.loads(archive.read("schema.json"))
         for name in _foreign(schema):
             raise _Refused(f"it holds {name}, which is not on the list of what maxmargin loads")
+        _check_growth(schema, {})
         names = archive.namelist()
         about = json.loads(archive.read(_ABOUT)) if _ABOUT in names else {}
     if not isinstance(about, dict):
         raise _Refused(f"{_ABOUT} in it is not an object")
     return about
+
+
+def _within(content: bytes) -> int:
+    """What a member that is an archive itself, as sparse matrices are, would unpack to."""
+    if not content.startswith(b"PK"):
+        return 0
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def _check_growth(node: Any, owners: dict[str, Any]) -> None:
+    """Refuse what makes much of little: a member read many times, an array of nested lists."""
+    if isinstance(node, dict):
+        if isinstance(file := node.get("file"), str):
+            ident = node.get("__id__")  # skops reads it once for all nodes of this number
+            if not ident or owners.setdefault(file, ident) != ident:
+                raise _Refused(f"it reads {file} more than once")
+        if node.get("__loader__") == "NdArrayNode" and node.get("type") == "json":
+            shape = node.get("shape")
+            if not isinstance(shape, dict) or len(shape.get("content", ())) != 1:
+                raise _Refused("it holds an array of objects with more than one axis")
+        node = list(node.values())
+    if isinstance(node, list):
+        for part in node:
+            _check_growth(part, owners)
 
 
 def _foreign(node: Any) -> Iterator[str]:

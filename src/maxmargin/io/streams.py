@@ -6,6 +6,8 @@ import bz2
 import gzip
 import lzma
 import os
+import secrets
+import stat
 import sys
 import zlib
 from collections.abc import Iterator
@@ -118,6 +120,16 @@ def refuse_existing(path: str, force: bool) -> None:
         raise FileExistsError(f"{path} exists; say --force to replace it.")
 
 
+def _beside(target: Path) -> Path:
+    """Make an empty file with a name that nobody can foresee, as readable as the target."""
+    name = f".{target.name[:200]}.{secrets.token_hex(8)}.part"
+    temporary = target.with_name(name)
+    os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    if target.exists():
+        temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+    return temporary
+
+
 @contextmanager
 def atomic(path: str | os.PathLike[str], *, force: bool = True) -> Iterator[Path]:
     """Write a file whole or not at all: a temporary file beside it, then renamed.
@@ -133,7 +145,7 @@ def atomic(path: str | os.PathLike[str], *, force: bool = True) -> Iterator[Path
         yield target
         return
     target = target.resolve()
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    temporary = _beside(target)
     try:
         yield temporary
         with temporary.open("rb") as file:
