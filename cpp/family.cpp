@@ -147,6 +147,8 @@ void Family::open(std::int64_t index) {
     }
     if (chain.beta.empty()) chain.beta.resize(chain.row.size());
     if (chain.kbeta.empty()) chain.kbeta.resize(static_cast<std::size_t>(rows_of(chain)));
+    chain.beta_then = chain.beta;
+    chain.kbeta_then = chain.kbeta;
 }
 
 // Runs of consecutive rows, as sorted classes have them, are copied as blocks.
@@ -396,10 +398,12 @@ void Family::hold(std::int64_t fold, std::int64_t first, std::int64_t last) {
     }
 }
 
-// How far K beta, summed up along the chain, has come off what a fresh product gives.
+// How far K beta, summed up along the chain, has come off what a fresh product of all that moved
+// since its start gives. K beta at the start may have shares of variables that are not here.
 double Family::drift(const Chain& chain) const {
-    std::vector<double> by(chain.kbeta.size(), 0.0), fresh(by);
-    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k) by[chain.row[k]] += chain.beta[k];
+    std::vector<double> by(chain.kbeta.size(), 0.0), fresh(chain.kbeta_then);
+    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k)
+        by[chain.row[k]] += chain.beta[k] - chain.beta_then[k];
     of_dense(chain.square, [&](const auto& K) { add_rows(K, by, fresh.data()); });
     double worst = 0;
     for (std::size_t r = 0; r < by.size(); ++r)

@@ -75,7 +75,8 @@ class Family {
         Rows square;                     // of these
         Large<char> memory;
         std::vector<double> diagonal;
-        std::vector<double> beta, kbeta, l, u;  // where it stands, and within which bounds
+        std::vector<double> beta, kbeta, l, u;      // where it stands, and within which bounds
+        std::vector<double> beta_then, kbeta_then;  // where it was told to start
         std::int64_t steps = 0, leap = 0;    // of this member: at the last look, and until Newton's
         double box = 0, sum = 0, scale = 0;  // what it was solved for last
     };

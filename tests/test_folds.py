@@ -256,3 +256,14 @@ def test_bad_families_are_refused():
     for name, value in bad.items():
         with pytest.raises(ValueError, match="square of K"):
             _core.Family(**good | {name: value})
+
+
+def test_samples_left_out_of_the_square_cost_no_other_solver(monkeypatch):
+    """What they add to Kβ is not taken for rounding, which would have every fold solved again."""
+    X, y = data(300)
+    problem = problems.soft_margin(kernels.RBF(gamma=0.5).gram(X), y, C=1.0)
+    whole = solve(problem, tol=1e-6)
+    monkeypatch.setattr(folds, "_SMALL", 0)
+    monkeypatch.setattr(folds, "_TINY", 0)
+    monkeypatch.setattr(folds, "solve", None)
+    assert np.isfinite(folds.out_of_fold(whole, folds.stratified(y), tol=1e-3)).all()
