@@ -667,3 +667,18 @@ def test_widget_takes_targets_and_one_class(widget):
         widget(np.random.default_rng(0).normal(size=(9, 2))).session.document.settings.problem
         == "one_class"
     )
+
+
+def test_a_fine_surface_of_many_points_is_bounded():
+    """No message may keep its thread for long, however large the view and however many points."""
+    rng = np.random.default_rng(0)
+    points = [[*map(float, xy), int(s)] for xy, s in zip(
+        rng.normal(size=(2000, 2)).round(4), rng.choice([-1, 1], 2000), strict=True
+    )]  # fmt: skip
+    session = Session()
+    session.handle({"type": "open", "document": {"points": points, "settings": {"C": 0.001}}})
+    ends = {"x0": -3.0, "x1": 3.0, "y0": -3.0, "y1": 3.0}
+    session.handle({"type": "view", **ends, "columns": 400, "rows": 400})
+    (reply,) = session.handle({"type": "refine"})
+    rows, columns = reply.arrays["0/grid"].shape
+    assert rows * columns * 2000 < 3e7

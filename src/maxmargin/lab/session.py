@@ -47,6 +47,7 @@ _SLICE = 0.2  # seconds of solving per message
 _PROOF = 1.0  # seconds for a proof that a hard margin does not exist; it takes milliseconds
 _UNDO = 100
 _FINE = 2.0  # how much finer the surface is when idle
+_VALUES = 20_000_000  # kernel values of one such surface: a fraction of a second
 _CASES = {
     "outside": 0, "on margin": 1, "inside margin": 2, "misclassified": 3,
     "inside tube": 0, "on tube": 1, "outside tube": 2,
@@ -109,9 +110,10 @@ class Lane:
         """Return them on a finer grid, kept as long as nothing else asks for a coarse one."""
         run = self.run
         assert run is not None
-        fine = view.scaled(_FINE)
         coefficients = run.problem.by_row(run.record.beta)
         support = np.flatnonzero(coefficients)
+        cells = view.columns * (view.rows if document.X.shape[1] == 2 else 1)
+        fine = view.scaled(min(_FINE, (_VALUES / (cells * max(len(support), 1))) ** 0.5))
         grid = fine.grid(document.X.shape[1])
         f = np.zeros(len(grid))
         if len(support):
