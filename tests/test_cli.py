@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import urllib.request
 from pathlib import Path
 
 import joblib
@@ -46,6 +47,8 @@ def folder(tmp_path_factory):
             size = "" if k % 7 == 0 else f"{rng.normal() + (k % 2):.3f}"
             rows.append(f"{rng.normal() + 3 * (k % 3):.3f},{colour},{size},{'ab'[k % 2]}")
         Path("mixed.csv").write_text("\n".join(rows) + "\n")
+        Path("one.csv").write_text("a,label\n1,u\n2,u\n")
+        Path("few.csv").write_text("\n".join(Path("iris.csv").read_text().splitlines()[:60]))
     return path
 
 
@@ -76,9 +79,57 @@ def parsed(run, *arguments):
 # ---- through the executable -------------------------------------------------------------------
 
 
+# Every process pays two seconds for scikit-learn's import; this one runs the executable many times.
+DRIVER = """
+import contextlib, io, json, runpy, sys
+executable, found = sys.argv[1], []
+for arguments, stdin in json.load(sys.stdin):
+    sys.argv = [executable, *arguments]
+    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()))
+    out, err, code = io.StringIO(), io.StringIO(), None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            runpy.run_path(executable, run_name="__main__")
+        except SystemExit as end:
+            code = end.code
+    found.append([code, out.getvalue(), err.getvalue()])
+json.dump(found, sys.__stdout__)
+"""
+
+
 def test_each_command_through_the_real_executable(folder, tmp_path):
     for file in folder.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
+    text = (tmp_path / "iris.csv").read_text()
+    (tmp_path / "other.csv").write_text(text.replace("5.1,", "5.2,"))
+    said = {
+        "score m.skops iris.csv --json": (0, '{"accuracy": '),
+        "predict m.skops - --format csv": (0, "prediction\nsetosa\n"),
+        "verify m.skops other.csv": (1, "NO: "),
+        "doctor iris.csv": (0, "largest nu"),
+        "explain m.skops iris.csv --row 60": (0, "nearest change"),
+        "convert m.skops m.onnx": (0, "m.onnx"),
+        "demo iris": (0, "iris"),
+        "bench --rows 200 --repeats 1": (0, "relative gap"),
+        "search iris.csv --Cs 1,10 --gammas 0.1,1": (0, "C \\ gamma"),
+        "plot m.skops iris.csv -o m.png": (0, "m.png (MarginDisplay)"),
+    }
+    steps = [[command.split(), text if " - " in command else ""] for command in said]
+    told = subprocess.run(
+        [sys.executable, "-c", DRIVER, EXECUTABLE], cwd=tmp_path, capture_output=True, text=True,
+        input=json.dumps(steps), check=True,
+    )  # fmt: skip
+    for (command, (code, part)), (found, out, err) in zip(
+        said.items(), json.loads(told.stdout), strict=True
+    ):
+        assert found == code, f"{command}: {err}"
+        assert part in out, command
+    assert (tmp_path / "m.png").read_bytes()[1:4] == b"PNG"
+
+
+def test_the_executable_alone(folder, tmp_path):
+    """Standard input, both outputs and exit codes of a process of its own."""
+    text = (folder / "iris.csv").read_text()
 
     def command(*arguments, code=0, stdin=None):
         told = subprocess.run([EXECUTABLE, *arguments], cwd=tmp_path, capture_output=True,
@@ -87,24 +138,26 @@ def test_each_command_through_the_real_executable(folder, tmp_path):
         return told
 
     assert command("--version").stdout.startswith("maxmargin ")
-    fit = command("fit", "iris.csv", "--target", "target", "-C", "10", "-o", "new.skops", "--json")
+    options = ("--format", "csv", "-C", "10", "-o", "new.skops", "--json")
+    fit = command("fit", "-", *options, stdin=text)
     assert json.loads(fit.stdout)["status"] == "optimal"
     assert "standardised" in fit.stderr
-    text = (tmp_path / "iris.csv").read_text()
-    out = command("predict", "m.skops", "-", "--format", "csv", stdin=text).stdout
-    assert out.splitlines()[:2] == ["prediction", "setosa"]
-    score = json.loads(command("score", "m.skops", "iris.csv", "--json").stdout)
-    assert next(iter(score)) == "accuracy"
-    (tmp_path / "other.csv").write_text(text.replace("5.1,", "5.2,"))
-    assert command("verify", "m.skops", "other.csv", code=1).stdout.startswith("NO")
-    assert "largest nu" in command("doctor", "iris.csv").stdout
-    assert "nearest change" in command("explain", "m.skops", "iris.csv", "--row", "60").stdout
-    command("convert", "m.skops", "m.onnx")
-    assert "iris" in command("demo", "iris").stdout
-    assert "relative gap" in command("bench", "--rows", "200", "--repeats", "1").stdout
     wrong = command("fit", "iris.csv", "--nope", code=2)
     assert wrong.stderr.count("\n") == 1
     assert wrong.stderr.startswith("maxmargin: ")
+
+
+def test_the_lab_through_the_real_executable():
+    command = [EXECUTABLE, "lab", "--no-browser", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as lab:
+        try:
+            address = lab.stdout.readline().split()[4]
+            with urllib.request.urlopen(address, timeout=30) as page:
+                assert b"<html" in page.read()
+            lab.send_signal(signal.SIGINT)
+            assert lab.wait(30) == 0
+        finally:
+            lab.kill()
 
 
 def test_help_imports_nothing_heavy():
@@ -120,7 +173,7 @@ def test_help_imports_nothing_heavy():
 
 def test_every_command_has_help(run):
     for name in ("fit", "predict", "score", "search", "verify", "doctor", "explain", "convert",
-                 "demo", "bench"):  # fmt: skip
+                 "demo", "bench", "plot", "lab"):  # fmt: skip
         code, out, _ = run(name, "--help")
         assert code == 0
         assert f"maxmargin {name}" in out
@@ -357,6 +410,18 @@ WRONG = {
     ("convert", "m.skops", "m.zip"): "extension",
     ("demo", "mnist"): "there are iris",
     ("bench", "--repeats", "0"): "--repeats",
+    ("plot", "m.skops", "iris.csv", "--kind", "pie", "-o", "p.png"): "must be auto, margin",
+    ("plot", "m.skops", "iris.csv", "--kind", "tube", "-o", "p.png"): "needs a regression",
+    ("plot", "m.skops", "iris.csv", "-o", "p.xyz"): "extension",
+    ("plot", "m.skops", "iris.csv", "-o", "p.png", "--dpi", "0"): "--dpi 0",
+    ("plot", "m.skops", "--kind", "gram", "-o", "p.png"): "DATA",
+    ("plot", "m.skops", "mixed.csv", "-o", "p.png"): "there is no column",
+    ("plot", "m.skops", "few.csv", "-o", "p.png"): "not the data it was trained on",
+    ("lab", "--port", "70000"): "--port 70000",
+    ("explain", "m.skops", "1,x,3,4"): "'x' in column 'sepal_width' is not a number",
+    ("fit", "one.csv"): "only one class",
+    ("fit", "iris.csv", "-c", "1"): "-C",
+    ("fit", "iris.csv", "iris.svm"): "'iris.svm'",
 }
 
 
@@ -532,6 +597,36 @@ def test_explain_a_row_of_a_file_or_as_typed(run):
     assert load("m.skops").predict(row)[0] == changed["prediction"] != "versicolor"
 
 
+def test_explain_a_row_with_a_missing_cell(run):
+    run("fit", "mixed.csv", "-o", "n.skops")
+    filled = parsed(run, "explain", "n.skops", "1.5,,0.2")
+    assert filled["prediction"] in ("a", "b")
+    run("fit", "mixed.csv", "--drop", "colour", "-o", "o.skops")  # an imputer and a scaler
+    changed = parsed(run, "explain", "o.skops", ",0.2")["nearest_change"]
+    assert set(changed["features"]) <= {"width", "size"}
+
+
+def test_search_prints_its_grid(run):
+    grid = ("--Cs", "1,10,100", "--gammas", "0.01,0.123456")
+    code, out, _ = run("search", "iris.csv", *grid)
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0].split() == ["C", "\\", "gamma", "0.01", "0.1235"]
+    assert [line.split()[0] for line in lines[1:4]] == ["1", "10", "100"]
+    found = parsed(run, "search", "iris.csv", *grid)
+    best = found["best_params"]
+    row = lines[1 + [1.0, 10.0, 100.0].index(best["C"])].split()
+    cell = row[1 + [0.01, 0.123456].index(best["gamma"])]
+    assert cell == f"{found['best_score']:.4g}*"
+    assert out.count("*") == 2
+    assert {"params", "mean", "deviation"} == set(found["grid"][0])
+    assert len(found["grid"]) == 6
+    _, out, _ = run("search", "iris.csv", "--kernel", "linear", "--Cs", "1,2,3,4,5,6,7,8,9,10,11")
+    assert out.splitlines()[0].split() == ["C", "mean", "deviation"]
+    assert len(out.splitlines()) == 13
+    assert "the best 10 of 11 cells" in out
+
+
 def test_convert_there_and_back(run):
     for target in ("n.joblib", "n.onnx"):
         facts = parsed(run, "convert", "m.skops", target, "--data", "iris.csv")
@@ -551,7 +646,6 @@ def test_doctor_in_json(run):
     assert found["ok"] is True
     assert found["largest_nu"] == 1.0
     assert {f["name"] for f in found["findings"]} == {"cost", "duplicates"}
-    Path("one.csv").write_text("a,label\n1,u\n2,u\n")
     assert parsed(run, "doctor", "one.csv")["ok"] is False
 
 

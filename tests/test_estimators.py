@@ -8,7 +8,7 @@ from sklearn.callback import FitCallback
 from sklearn.datasets import load_diabetes, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
-from maxmargin import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM
+from maxmargin import SVC, SVDD, SVR, NuSVC, NuSVR, OneClassSVM, kernels, problems
 
 IRIS = load_iris(return_X_y=True)
 
@@ -101,6 +101,32 @@ def test_a_class_without_weight_vanishes():
     )
     with pytest.raises(ValueError, match="same class"):
         SVC(class_weight={1: 0.0}).fit(X[y < 2], y[y < 2])
+
+
+def test_a_speck_of_rounding_is_no_support_vector():
+    """Row 5 of the first pair ended at 1e-16: free, it bound λ, which is anywhere in an interval.
+
+    The estimator's intercept is the middle of that interval, so its own proof failed.
+    """
+    X, y = load_iris(return_X_y=True)
+    model = NuSVC(nu=0.2, kernel="poly").fit(X, y)
+    proof = model.certify(X, y)
+    assert proof.status == model.certificate_.status == "optimal"
+    assert proof.kkt_violation < 1e-9
+    sizes = np.abs(model.dual_coef_[model.dual_coef_ != 0])
+    assert sizes.min() > 1e-9 * sizes.max()
+
+
+def test_swept_moves_nothing_but_specks():
+    gram = kernels.Linear().gram(np.eye(4))
+    problem = problems.soft_margin(gram, [1, 1, -1, -1], C=[1.0, 1.0, 1.0, 1e-20])
+    beta = np.array([1.0 - 1e-16, 1e-17, -1.0, -0.4e-20])
+    np.testing.assert_array_equal(problem.swept(beta), [1.0, 0.0, -1.0, 0.0])
+    for kept in ([0.5, 0.5, -1.0, 0.0], [0.5, 1e-12, -0.5 - 1e-12, 0.0], [0.0] * 4):
+        np.testing.assert_array_equal(problem.swept(np.array(kept)), kept)
+    # 1e-17 times a feature of 1e18 is no speck.
+    far = problems.soft_margin(kernels.Linear().gram(np.diag([1.0, 1e18, 1, 1])), [1, 1, -1, -1])
+    np.testing.assert_array_equal(far.swept(np.array([1.0, 1e-17, -1.0, 0.0]))[1], 1e-17)
 
 
 def test_the_largest_nu_of_the_message_fits():

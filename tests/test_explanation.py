@@ -5,7 +5,9 @@ import pytest
 import scipy.sparse as sp
 import sklearn.svm
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -139,3 +141,28 @@ def test_sparse_rows_and_wrong_use():
     found = explain(matrix, (X @ X.T)[3])
     assert found.change is None
     assert found.votes.vote.sum() + found.bias == pytest.approx(found.score)
+
+
+def test_models_of_data_frames_are_explained_by_their_names():
+    """Warnings are errors: the rows inside have no names, and nobody is to blame for that."""
+    pandas = pytest.importorskip("pandas")
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    model = SVC().fit(X, y)
+    told = [explain(model, row) for row in (X.iloc[70], X.iloc[[70]], X.iloc[70].to_numpy())]
+    assert len({str(one) for one in told}) == 1
+    assert told[0].names == tuple(X.columns)
+    table = pandas.DataFrame({"size": X.iloc[:, 0], "kind": ["a", "b"] * 75})
+    columns = ColumnTransformer(
+        [("s", StandardScaler(), ["size"]), ("k", OneHotEncoder(), ["kind"])]
+    )
+    mixed = make_pipeline(columns, SVC()).fit(table, y)
+    assert explain(mixed, table.iloc[0]).score == explain(mixed, table.iloc[[0]]).score
+
+
+def test_an_imputer_does_not_hide_the_nearest_change():
+    X, y = load_iris(return_X_y=True)
+    X = X[y > 0].copy()
+    X[3, 1] = np.nan
+    model = make_pipeline(SimpleImputer(), StandardScaler(), SVC()).fit(X, y[y > 0])
+    told = explain(model, X[5])
+    assert model.predict([told.change.row])[0] != told.prediction

@@ -162,7 +162,8 @@ def certify(
         proof: Certificate = own(beta, tol=tol, gap_tol=gap_tol, status=status)
         return proof
     given = np.asarray(beta, dtype=np.float64)
-    point = problem.project(given)
+    nearest = problem.project(given)
+    point = problem.swept(nearest)
     kbeta, error = map(problem.by_variable, products(problem, point, tol=tol))
     t = _stretch(problem, point, kbeta)
     likely = _likely_rounding(problem, point)
@@ -191,7 +192,7 @@ def certify(
         kkt_violation=violation,
         lam=lam if t in (None, 1.0) else lam / t,
         convex=convex,
-        distance=float(np.sqrt(np.square(point - given).sum())),
+        distance=float(np.sqrt(np.square(nearest - given).sum())),
         status=status,
         proof=infeasibility_proof(problem, point) if status is Status.INFEASIBLE else "",
     )
@@ -243,7 +244,7 @@ def prove(
 
 def _multiplier_violation(problem: Problem, beta: Floats, lam: Floats) -> float:
     """By how much given multipliers lie outside what the KKT conditions allow."""
-    point = problem.project(beta)
+    point = problem.swept(problem.project(beta))
     gradient = problem.s - problem.kbeta(point) - problem.D * point
     rise, fall = problem.constraints.ends(point, gradient)
     rise, fall = (ends.reshape(len(lam), -1).mean(axis=1) for ends in (rise, fall))

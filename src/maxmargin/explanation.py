@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -226,15 +227,32 @@ def explain(model: Any, X: Any, *, top: int = 8, names: Sequence[str] | None = N
     >>> bool(abs(found.votes.vote.sum() + found.bias - found.score) < 1e-12)
     True
     """
-    if not sp.issparse(X):
-        X = np.asarray(X)
-        X = X[None] if X.ndim == 1 else X
+    X = _as_row(X)
     if X.shape[0] != 1:
         raise ValueError(f"explain takes one row; got {X.shape[0]}.")
+    with warnings.catch_warnings():  # inside, rows are arrays, also for a model of data frames
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        return _explained(model, X, top, names)
+
+
+def _as_row(X: Any) -> Any:
+    """One row of two dimensions: a data frame stays one, for what finds columns by name."""
+    if hasattr(X, "to_frame"):  # a Series
+        return X.to_frame().T.infer_objects()
+    if sp.issparse(X) or hasattr(X, "columns"):
+        return X
+    X = np.asarray(X)
+    return X[None] if X.ndim == 1 else X
+
+
+def _explained(model: Any, X: Any, top: int, names: Sequence[str] | None) -> Explanation:
+    if names is None:
+        names = getattr(X, "columns", getattr(model, "feature_names_in_", None))
     steps = hasattr(model, "steps")
     machine = model[-1] if steps else model
     prepared = model[:-1].transform(X) if steps and len(model) > 1 else X
     prediction = model.predict(X)[0]
+    X = X if sp.issparse(X) else np.asarray(X)
     decision = _decision(machine, prepared, prediction)
     values = _kernel_values(decision, prepared)
     votes = decision.coef * values
@@ -264,7 +282,7 @@ def explain(model: Any, X: Any, *, top: int = 8, names: Sequence[str] | None = N
         shown=top,
         change=change,
         unchanged=why,
-        names=tuple(names) if names is not None else tuple(f"x{k + 1}" for k in range(width)),
+        names=tuple(f"x{k + 1}" for k in range(width)) if names is None else tuple(map(str, names)),
         given=_dense_row(X) if number and width <= _WIDEST else None,
     )
 
@@ -456,14 +474,24 @@ def _back(model: Any) -> Callable[[Floats], Floats] | None:
     """From the machine's features to those of the data."""
     if not hasattr(model, "steps") or len(model) == 1:
         return lambda z: z
-    before = model[:-1]
-    if not all(
-        (hasattr(step, "inverse_transform") and hasattr(step, "scale_"))
-        or type(step).__name__ == "StandardScaler"
-        for _, step in before.steps
-    ):
-        return None
-    return lambda z: np.asarray(before.inverse_transform(z[None]), dtype=np.float64)[0]
+    scalers = []
+    for _, step in model.steps[:-1]:
+        if type(step).__name__ == "SimpleImputer":  # what it filled is a number like the others
+            if step.add_indicator or np.isnan(step.statistics_).any():
+                return None
+        elif not hasattr(step, "inverse_transform") or not hasattr(step, "scale_"):
+            return None
+        else:
+            scalers.append(step)
+
+    def back(z: Floats) -> Floats:
+        row = z[None]
+        for step in reversed(scalers):
+            row = step.inverse_transform(row)
+        found: Floats = np.asarray(row, dtype=np.float64)[0]
+        return found
+
+    return back
 
 
 def _rivals(machine: Any, X: Any, prediction: Any, decision: _Decision) -> list[_Decision]:

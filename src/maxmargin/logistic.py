@@ -142,6 +142,10 @@ class LogisticProblem:
         """Return β: no group asks for a sum."""
         return beta
 
+    def swept(self, beta: Floats) -> Floats:
+        """Return β: there are no bounds."""
+        return beta
+
     def by_row(self, beta: Floats) -> Floats:
         """Return β: each sample has its own variables."""
         return beta

@@ -236,6 +236,24 @@ class Problem:
             beta = np.where(close, bound, beta)
         return beta
 
+    def swept(self, beta: Floats) -> Floats:
+        """Put on its bound what rounding alone holds off it.
+
+        A speck of 1e-16 is no free variable: it would bind the multiplier of its group, which
+        without it may be anywhere in an interval.
+        """
+        size = np.abs(beta)
+        speck = ROUNDING * float(size.max(initial=0.0))
+        off = np.minimum(beta - self.l, self.u - beta)
+        specks = (off > 0) & (off <= speck)
+        if not specks.any():
+            return beta
+        root = np.sqrt(np.abs(self.gram.diag[self.row]))
+        specks &= speck * root <= ROUNDING * float((size * root).max())
+        near = np.where(beta - self.l <= self.u - beta, self.l, self.u)
+        clean: Floats = np.where(specks, near, beta)
+        return beta if self._imbalance(clean).any() else clean
+
     def length(self, beta: Floats) -> float:
         """Sum the lengths of the β_k φ(x_k): at least ‖w‖, and what the rounding of w goes by."""
         return float((np.abs(beta) * self.lengths).sum())

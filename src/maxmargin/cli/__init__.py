@@ -86,6 +86,11 @@ def _message(error: Exception) -> str:
     known = isinstance(error, ValueError | OSError | ImportError | MemoryError)
     if isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.filename}: {error.strerror.lower()}."
+    if text.startswith("Unused Tokens"):
+        extra = ", ".join(map(repr, getattr(error, "unused_tokens", ())))
+        text = f"{extra}: too many arguments; --help shows which there are."
+    elif text.startswith("Unknown option: -") and not text.startswith("Unknown option: --"):
+        text += ' The price of slack is -C; svm-train\'s options go into quotes: --libsvm "-c 1".'
     if known or type(error).__module__.startswith("cyclopts"):
         return text or type(error).__name__
     return f"{type(error).__name__}: {text} (--debug shows where)"

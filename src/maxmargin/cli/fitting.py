@@ -106,6 +106,7 @@ def _prepared(
         built, notes = prepare.machine_for(machine, training.y, verbose=say.bar)
         if unsupervised:
             training = replace(training, y=None)
+        _refuse_one_class(built, training)
         model, more = prepare.pipeline_for(training, built, scale=scale, ranges=ranges)
         say.note(*notes, *more)
         return training, model, 0
@@ -121,6 +122,16 @@ def _prepared(
     if options.estimator == "OneClassSVM":
         training = replace(training, y=None)
     return training, model, options.folds
+
+
+def _refuse_one_class(machine: Any, training: Data) -> None:
+    from sklearn.base import is_classifier
+
+    if is_classifier(machine) and training.y is not None and len(set(training.y.tolist())) == 1:
+        raise ValueError(
+            f"the target has only one class, {training.y[0]}; a classifier needs two. For one "
+            "class there is --estimator oneclass."
+        )
 
 
 def _is_precomputed(options: str) -> bool:
@@ -312,9 +323,7 @@ def search(
         about = _about(training, model)
         about["search"] = {name: facts[name] for name in ("best_params", "best_score")}
         save(model, out.output, training.X, training.y, about=about, overwrite=out.force)
-    rows = ([str(cell["params"]), cell["mean"], cell["deviation"]] for cell in facts["grid"])
-    text = say.table(["params", "mean", "deviation"], rows)
-    say.result(facts, f"{text}\nbest {facts['best_params']}: {facts['best_score']:.4f}")
+    say.result(facts, _told(facts, say))
     return 130 if stopped else 0
 
 
@@ -365,6 +374,45 @@ def _found(searcher: Any) -> dict[str, Any]:
             {"params": _shown(p), "mean": plain(m), "deviation": plain(d)} for p, m, d in cells
         ],
     }
+
+
+_BEST = 10  # cells that are shown of a search that is no grid
+
+
+def _told(facts: dict[str, Any], say: Reporter) -> str:
+    """The scores of a grid of C and gamma as a table, of any other search the best cells."""
+    grid, best = facts["grid"], facts["best_params"]
+    names = list(dict.fromkeys(name for cell in grid for name in cell["params"]))
+    axes = {name: list(dict.fromkeys(c["params"].get(name) for c in grid)) for name in names}
+    found = ", ".join(f"{name} = {_short(value)}" for name, value in best.items())
+    last = f"best {found}: {facts['best_score']:.4g}"
+    whole = len(grid) == len(axes.get("C", ())) * len(axes.get("gamma", ()))
+    if set(names) == {"C", "gamma"} and len(axes["gamma"]) > 1 and whole:
+        cells = {(c["params"]["C"], c["params"]["gamma"]): c for c in grid}
+        rows = [
+            [_short(C), *(_mark(cells[C, gamma], best) for gamma in axes["gamma"])]
+            for C in axes["C"]
+        ]
+        return "\n".join(
+            [say.table(["C \\ gamma", *map(_short, axes["gamma"])], rows), f"{last} (*)"]
+        )
+    known = [cell for cell in grid if cell["mean"] is not None]
+    known.sort(key=lambda cell: -cell["mean"])
+    rows = [
+        [*(_short(c["params"].get(name)) for name in names), _mark(c, best), c["deviation"]]
+        for c in known[:_BEST]
+    ]
+    if len(grid) > _BEST:
+        last = f"the best {len(rows)} of {len(grid)} cells; --json tells all\n{last}"
+    return f"{say.table([*names, 'mean', 'deviation'], rows)}\n{last} (*)"
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else "-" if value is None else str(value)
+
+
+def _mark(cell: dict[str, Any], best: dict[str, Any]) -> str:
+    return _short(cell["mean"]) + ("*" if cell["params"] == best else " ")
 
 
 def _shown(params: dict[str, Any]) -> dict[str, Any]:

@@ -276,7 +276,7 @@ def _one_row(opened: Model, text: str, number: int, input: Input, say: Any) -> D
 def _typed(opened: Model, text: str) -> Data:
     from maxmargin import _core
     from maxmargin.cli.using import fitting_rows
-    from maxmargin.io.data import Data, is_number
+    from maxmargin.io.data import MISSING, Data, is_number
 
     features = tuple(opened.about.get("features", ()))
     if ":" in text:
@@ -291,16 +291,22 @@ def _typed(opened: Model, text: str) -> Data:
     import numpy as np
 
     categorical = opened.about.get("categorical", [])
-    if not categorical and not all(map(is_number, cells)):
+    if not categorical and not any(map(is_number, cells)):
         raise ValueError(f"{text!r} is neither a file nor a row of numbers.")
     if features and len(cells) != len(features):
         raise ValueError(
             f"the row has {len(cells)} cells; the model has {len(features)} features: "
             f"{', '.join(features[:8])}{', ...' if len(features) > 8 else ''}."
         )
-    typed: list[Any] = [
-        c if name in categorical else float(c)
-        for c, name in zip(cells, features or cells, strict=True)
-    ]
+    typed: list[Any] = []
+    for cell, name in zip(cells, features or cells, strict=True):
+        if cell in MISSING:
+            typed.append(np.nan)
+        elif name in categorical:
+            typed.append(cell)
+        elif is_number(cell):
+            typed.append(float(cell))
+        else:
+            raise ValueError(f"{cell!r} in column {name!r} is not a number.")
     X = np.array([typed], dtype=object if categorical else np.float64)
     return fitting_rows(opened, Data(X=X, y=None, names=features))

@@ -72,9 +72,9 @@ class Reporter:
 
 def _is_number(cell: str) -> bool:
     try:
-        float(cell.rstrip("%x×s"))
+        float(cell.rstrip("%x×s* "))
     except ValueError:
-        return cell == "-"
+        return cell.strip() == "-"
     return True
 
 

@@ -11,6 +11,8 @@ from maxmargin.cli._app import Common, Flag, Input, Output
 
 __all__ = ["bench", "demo", "lab", "plot"]
 
+_PICTURES = ("png", "pdf", "svg", "jpg", "tif", "webp")
+_KINDS = ("auto", "margin", "tube", "ledger", "gram", "path", "convergence")
 _SETS = ("iris", "digits", "wine", "breast_cancer", "diabetes")
 
 
@@ -198,7 +200,8 @@ def _workload(data: str | None, rows: int, input: Input, say: Any) -> tuple[Any,
     held = read_data(data, format=input.format, columns=columns)
     say.note(*held.notes)
     if held.categorical:
-        raise ValueError(f"bench needs numbers; column {held.categorical[0]!r} holds texts.")
+        name = held.categorical[0]
+        raise ValueError(f"bench needs numbers; column {name!r} holds texts: --drop {name}.")
     if held.y is None:
         raise ValueError("bench needs targets: say --target.")
     scaler = StandardScaler(with_mean=not sp.issparse(held.X))
@@ -265,13 +268,31 @@ def plot(
 
     say = Reporter(common)
     path = output.output or "plot.png"
+    suffix = path.rpartition(".")[2].lower()
+    if suffix not in _PICTURES:
+        raise ValueError(
+            f"{path}: the extension tells the kind of picture; allowed are {', '.join(_PICTURES)}."
+        )
     refuse_existing(path, output.force)
+    if kind not in _KINDS:
+        raise ValueError(f"--kind {kind} must be {', '.join(_KINDS)}.")
+    if dpi < 1:
+        raise ValueError(f"--dpi {dpi}: at least 1 is needed.")
+    if data is None and kind not in ("auto", "convergence"):
+        raise ValueError(f"--kind {kind} needs DATA, what the model was trained on.")
     opened = opened_model(model, data or "", input, trust_pickle, say)
     X, y = (None, None) if data is None else _training_data(opened, data, input, say)
-    shown = plot_model(opened.machine, X, y, kind=kind, dark=dark)
+    try:
+        shown = plot_model(opened.machine, X, y, kind=kind, dark=dark)
+    except ValueError as error:
+        if "pass the training data" not in str(error):
+            raise
+        raise ValueError(
+            f"{data} are not the data it was trained on: the support vectors are not among them in "
+            "their order."
+        ) from error
     with atomic(path, force=output.force) as temporary:
-        suffix = path.rpartition(".")[2] if "." in path else "png"
-        shown.figure_.savefig(temporary, dpi=dpi, format=suffix.lower())
+        shown.figure_.savefig(temporary, dpi=dpi, format=suffix)
     called = type(shown).__name__
     say.result({"picture": path, "display": called}, f"{path} ({called})")
     return 0
@@ -307,5 +328,7 @@ def lab(
     """
     from maxmargin.lab import serve
 
+    if not 0 <= port < 1 << 16:
+        raise ValueError(f"--port {port}: allowed are 1 to 65535, and 0 for a free one.")
     serve(port=port, open_browser=not no_browser)
     return 0

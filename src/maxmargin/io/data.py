@@ -38,7 +38,7 @@ TABLES = ("csv", "tsv", "parquet", "arrow")
 _BLOCK = 1 << 23  # bytes of text in a batch
 _CELLS = 1 << 20  # cells in a batch
 _USUAL = ("target", "label", "class", "y")
-_MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none"]
+MISSING = ["", "?", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "none"]
 _MANY = 100  # texts in one column: with one in every second row, they are names, not categories
 
 
@@ -357,7 +357,7 @@ def _head(block: bytes, kind: str, columns: Columns) -> tuple[tuple[list[str], s
     cells = [cell.strip() for cell in cells]
     named = columns.header
     if named is None:
-        named = not all(is_number(cell) or cell in _MISSING for cell in cells)
+        named = not all(is_number(cell) or cell in MISSING for cell in cells)
     names = cells if named else [f"x{k}" for k in range(1, len(cells) + 1)]
     if not names:
         raise ValueError("the file is empty.")
@@ -405,7 +405,7 @@ class _TextPlace:
         at = self.names.index(name)
         for line, cells in self._rows():
             cell = cells[at].strip() if at < len(cells) else ""
-            if cell not in _MISSING and not is_number(cell):
+            if cell not in MISSING and not is_number(cell):
                 return f"line {line}", cell
         return None
 
@@ -434,7 +434,7 @@ def _parse_text(arrow: Any, reader: Any, place: _TextPlace, plan: _Plan, columns
             convert_options=reader.ConvertOptions(
                 column_types=types,
                 include_columns=wanted,
-                null_values=_MISSING,
+                null_values=MISSING,
                 strings_can_be_null=True,
             ),
         )

@@ -284,11 +284,11 @@ class _Run:
         )
         return self.certificate
 
-    def record(self, certificate: Certificate) -> None:
+    def record(self, certificate: Certificate, beta: Floats) -> None:
         iteration = self.state.iteration
         if self.records and self.records[-1][0] == iteration:
             self.records.pop()
-        held = self.problem.by_row(self.state.beta)
+        held = self.problem.by_row(beta)
         c = certificate
         support = int(np.count_nonzero(held if held.ndim == 1 else held.any(axis=1)))
         row = (iteration, self.seconds(), c.primal, c.dual, c.gap, c.kkt_violation, support)
@@ -296,13 +296,13 @@ class _Run:
         if self.solver.record_every:
             at = slice(len(self.records) - 1, None)
             b = getattr(self.state, "b", c.lam[0] if len(c.lam) == 1 else math.nan)
-            self.betas[at], self.biases[at] = [self.state.beta], [float(b)]
+            self.betas[at], self.biases[at] = [beta], [float(b)]
 
     def loop(self, start: Floats | None) -> Status:
         try:
             self.state = self.solver.init(self.problem, tol=self.tol, beta=start)
             if self.solver.record_every:
-                self.record(self.certify())
+                self.record(self.certify(), self.state.beta)
             while True:
                 status = self.limit()
                 if status is None:
@@ -345,7 +345,7 @@ class _Run:
         every, state = self.solver.record_every, self.state
         due = every and status is None and state.iteration % every == 0
         if due and state.iteration > self.records[-1][0]:  # a chunk may end inside an iteration
-            self.record(self.certify())
+            self.record(self.certify(), self.state.beta)
         if self.callback is None:
             return False
         gap, seconds = state.relative_gap, self.seconds()
@@ -369,12 +369,13 @@ class _Run:
             gram.deadline = math.inf
 
     def finish(self, status: Status) -> Solution:
+        beta = self.problem.swept(self.state.beta)
         certificate = self.prove(status)
-        self.record(certificate)
+        self.record(certificate, beta)
         columns = zip(*self.records, strict=True)
         return Solution(
             problem=self.problem,
-            beta=self.state.beta,
+            beta=beta,
             status=certificate.status or status,
             certificate=certificate,
             history=Table(dict(zip(HISTORY, map(np.array, columns), strict=True))),
