@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 __all__ = ["LEAST", "clipped", "couple", "fit_sigmoids"]
 
@@ -49,51 +48,63 @@ def fit_sigmoids(
     >>> bool(A[0] < 0), bool(abs(B[0]) < 1e-9)
     (True, True)
     """
-    total = _sums(machine, count)
+    order = np.argsort(machine, kind="stable")
+    scores, signs, weight = scores[order], signs[order], weight[order]
+    sizes = np.bincount(machine, minlength=count)
+    total = _sums(sizes)
     plus, minus = total(weight * (signs > 0)), total(weight * (signs < 0))
-    target = np.where(signs > 0, ((plus + 1) / (plus + 2))[machine], (1 / (minus + 2))[machine])
+    target = np.where(
+        signs > 0, np.repeat((plus + 1) / (plus + 2), sizes), np.repeat(1 / (minus + 2), sizes)
+    )
     scores = np.where(np.isfinite(scores), scores, 0.0)
     unit = np.maximum(total(np.abs(scores) * weight), 1e-300) / np.maximum(plus + minus, 1e-300)
-    f = scores / unit[machine]  # machines of any scale are alike
+    f = scores / np.repeat(unit, sizes)  # machines of any scale are alike
 
-    def loss(A: Floats, B: Floats) -> Floats:
-        z = A[machine] * f + B[machine]
-        return total(weight * (target * z + np.logaddexp(0.0, -z)))
+    def loss(A: Floats, B: Floats) -> tuple[Floats, Floats]:
+        """The loss of each machine, and P(+1 | f) of each value: both need one exponential."""
+        z = np.repeat(A, sizes) * f + np.repeat(B, sizes)
+        small = np.exp(-np.abs(z))
+        losses = target * z + np.log1p(small) - np.minimum(z, 0.0)
+        return total(weight * losses), np.where(z > 0, small, 1.0) / (1.0 + small)
 
     A, B = np.zeros(count), np.log((minus + 1) / (plus + 1))
-    value = loss(A, B)
+    size = 1e-10 * (1 + plus + minus)
+    value, p = loss(A, B)
     for _ in range(_STEPS):
-        p = expit(-(A[machine] * f + B[machine]))
         off, bent = weight * (target - p), weight * p * (1 - p)
         g_A, g_B = total(f * off), total(off)
-        size = 1e-10 * (1 + plus + minus)
         active = np.maximum(np.abs(g_A), np.abs(g_B)) > size
         if not active.any():
             break
-        h_AA, h_AB, h_BB = total(f * f * bent) + 1e-12, total(f * bent), total(bent) + 1e-12
+        tilt = f * bent
+        h_AA, h_AB, h_BB = total(f * tilt) + 1e-12, total(tilt), total(bent) + 1e-12
         det = np.maximum(h_AA * h_BB - h_AB**2, 1e-300)
         d_A, d_B = -(h_BB * g_A - h_AB * g_B) / det, -(h_AA * g_B - h_AB * g_A) / det
         slope = g_A * d_A + g_B * d_B
         step = np.where(active, 1.0, 0.0)
         for _ in range(_HALVINGS):
-            new = loss(A + step * d_A, B + step * d_B)
-            worse = (step > 0) & ~(new <= value + 1e-4 * step * slope + 1e-15 * np.abs(value))
+            new, p = loss(A + step * d_A, B + step * d_B)
+            worse = (step > 0) & ~(new <= value + 1e-4 * step * slope + 1e-13 * np.abs(value))
             if not worse.any():
                 break
             step[worse] /= 2
-        step[worse] = 0.0
-        A, B = A + step * d_A, B + step * d_B
+        if worse.any():  # no step of theirs is small enough
+            step[worse] = 0.0
+            new, p = loss(A + step * d_A, B + step * d_B)
+        A, B, value = A + step * d_A, B + step * d_B, new
         if not step.any():
             break
-        value = loss(A, B)
     return A / unit, B
 
 
-def _sums(machine: Ints, count: int) -> Callable[[Floats], Floats]:
-    """How to add up values by machine."""
+def _sums(sizes: Ints) -> Callable[[Floats], Floats]:
+    """How to add up values that lie machine after machine, so many of each."""
+    filled = sizes > 0
+    starts = (np.cumsum(sizes) - sizes)[filled]
 
     def total(values: Floats) -> Floats:
-        sums: Floats = np.bincount(machine, weights=values, minlength=count).astype(np.float64)
+        sums = np.zeros(len(sizes))
+        sums[filled] = np.add.reduceat(values, starts)
         return sums
 
     return total

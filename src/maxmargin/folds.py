@@ -7,8 +7,9 @@ near the margin serves all folds, and starts each near its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +55,13 @@ def stratified(labels: NDArray[np.generic], most: int = 5) -> Ints:
     >>> stratified(np.array([1, 1, 1, 1, -1, -1, -1]))
     array([0, 1, 2, 0, 0, 1, 2])
     """
-    _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+    order = np.argsort(labels, kind="stable")
+    ordered, n = labels[order], len(labels)
+    ends = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1, [n]])
+    counts = ends[1:] - ends[:-1]
     folds = max(2, min(most, int(counts.min())))
-    order = np.argsort(codes, kind="stable")
-    rank = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-    fold = np.empty(len(codes), dtype=np.int64)
+    rank = np.arange(n) - np.repeat(ends[:-1], counts)
+    fold = np.empty(n, dtype=np.int64)
     fold[order] = rank % folds
     return fold
 
@@ -103,36 +106,45 @@ def out_of_fold(
     if stop():
         return None
     problem = solution.problem
-    held = [np.flatnonzero(fold == f) for f in range(int(fold.max()) + 1)]
-    members = [problem.without(rows) for rows in held]
-    work = _Folds(solution, members, tol, solver)
+    work = _Folds(solution, fold, tol, solver)
     if not work.fits():
-        return _one_by_one(solution, members, held, tol, solver, stop)
+        return _one_by_one(solution, fold, tol, solver, stop)
     for _ in range(_ROUNDS):
         if not work.run(stop):
             return None
         if not work.grow():
             break
-    scores = np.empty(problem.gram.n)
-    for f, (member, rows) in enumerate(zip(members, held, strict=True)):
+    found = [_offset(problem, lam, beta) for lam, beta in zip(work.lam, work.beta, strict=True)]
+    offset, unit = (np.array(part)[fold] for part in zip(*found, strict=True))
+    scores: Floats = (work.kbeta[fold, np.arange(problem.gram.n)] + offset) / unit
+    for f in range(work.count):
         if work.clear(f):
-            sums, beta, lam = work.kbeta[f, rows], work.beta[f], work.lam[f]
-        else:  # too hard for pair steps alone: the solver looks at the gap as well
-            better = solve(
-                member, solver, tol=tol, beta=work.beta[f], callback=lambda _: stop() or None
-            )
-            if stop():
-                return None
-            sums, beta, lam = _sums(better, rows), better.beta, better.certificate.lam
-        scores[rows] = _decision(member, sums, beta, lam)
+            continue
+        rows = np.flatnonzero(fold == f)  # too hard for pair steps: the solver sees the gap too
+        better = solve(
+            problem.without(rows),
+            solver,
+            tol=tol,
+            beta=work.beta[f],
+            callback=lambda _: stop() or None,
+        )
+        if stop():
+            return None
+        scores[rows] = _decision(better, rows)
     return scores
 
 
-def _decision(problem: Problem, sums: Floats, beta: Floats, lam: Floats) -> Floats:
-    """Decision values from Kβ: a ν-classifier is divided by its margin."""
+def _offset(problem: Problem, lam: Floats, beta: Floats) -> tuple[float, float]:
+    """What is added to Kβ for a decision value, and then divides it: the margin of a ν-SVC."""
     found = problem.parameters(lam, beta)
     eta = found.get("eta", 1.0)
-    return (sums + found.get("b", -found.get("rho", 0.0))) / (eta if eta > 0 else 1.0)
+    return found.get("b", -found.get("rho", 0.0)), eta if eta > 0 else 1.0
+
+
+def _decision(solution: Solution, rows: Ints) -> Floats:
+    """Decision values of some rows."""
+    offset, unit = _offset(solution.problem, solution.certificate.lam, solution.beta)
+    return (_sums(solution, rows) + offset) / unit
 
 
 def _sums(solution: Solution, rows: Ints) -> Floats:
@@ -143,21 +155,32 @@ def _sums(solution: Solution, rows: Ints) -> Floats:
 
 
 def _one_by_one(
-    solution: Solution,
-    members: Sequence[Problem],
-    held: Sequence[Ints],
-    tol: float,
-    solver: SMO,
-    stop: Callable[[], bool],
+    solution: Solution, fold: Ints, tol: float, solver: SMO, stop: Callable[[], bool]
 ) -> Floats | None:
     scores = np.empty(solution.problem.gram.n)
-    for member, rows in zip(members, held, strict=True):
+    for f in range(int(fold.max()) + 1):
+        rows = np.flatnonzero(fold == f)
+        member = solution.problem.without(rows)
         start = member.rescaled(np.clip(solution.beta, member.l, member.u))
         found = solve(member, solver, tol=tol, beta=start, callback=lambda _: stop() or None)
         if stop():
             return None
-        scores[rows] = _decision(member, _sums(found, rows), found.beta, found.certificate.lam)
+        scores[rows] = _decision(found, rows)
     return scores
+
+
+def _bounds(problem: Problem, fold: Ints) -> tuple[Floats, Floats, Floats]:
+    """Lower and upper bounds and sums of all folds: what `Problem.without` changes, a row each."""
+    folds = np.arange(int(fold.max()) + 1)
+    if problem.m.any():  # shares of the whole weight
+        members = [problem.without(np.flatnonzero(fold == f)) for f in folds]
+        lower, upper, m = (
+            np.stack([getattr(q, name) for q in members]) for name in ("l", "u", "m")
+        )
+        return lower, upper, m
+    gone = fold[problem.row] == folds[:, None]
+    m = np.zeros((len(folds), problem.n_groups))
+    return np.where(gone, 0.0, problem.l), np.where(gone, 0.0, problem.u), m
 
 
 @dataclass
@@ -177,23 +200,23 @@ class _Place:
 class _Folds:
     """The folds on a part of the rows; elsewhere β stays at its bound, which `grow` checks."""
 
-    def __init__(
-        self, solution: Solution, members: Sequence[Problem], tol: float, solver: SMO
-    ) -> None:
-        self.problem, self.members = solution.problem, members
+    def __init__(self, solution: Solution, fold: Ints, tol: float, solver: SMO) -> None:
+        self.problem = solution.problem
+        self.lower, self.upper, self.m = _bounds(self.problem, fold)
+        self.count = len(self.m)
         self.tol, self.solver = tol, solver
         self.threads = thread_count(solver.n_threads)
         self.start = solution.beta
         kbeta, _ = products(self.problem, solution.beta, tol=tol)  # known to the certificate
-        self.beta = np.tile(solution.beta, (len(members), 1))
-        self.kbeta = np.tile(kbeta, (len(members), 1))
+        self.beta = np.repeat(solution.beta[None], self.count, axis=0)
+        self.kbeta = np.repeat(kbeta[None], self.count, axis=0)
         self.followed = self.beta.copy()  # up to where Kβ outside the place is right
-        self.lam = np.zeros((len(members), self.problem.n_groups))
-        self.violations = np.full(len(members), np.inf)
-        self.going = np.arange(len(members))
+        self.lam = np.zeros_like(self.m)
+        self.violations = np.full(self.count, np.inf)
+        self.going = np.arange(self.count)
         n = self.problem.gram.n
         if n <= _SMALL or self.problem.gram.matrix is not None:
-            self.place = _Place.of(self.problem, np.arange(n))
+            self.place = _Place(np.arange(n), np.arange(self.problem.n_variables))
         else:
             self.place = self._near(solution)
             self._leave()
@@ -209,30 +232,32 @@ class _Folds:
         rising = (beta < p.u) & (gradient > -_NEAR)
         falling = (beta > p.l) & (gradient < _NEAR)
         place = _Place.of(p, np.unique(p.row[rising | falling]))
-        if all(self._balanced(f, place) for f in range(len(self.members))):
+        if all(self._balanced(f, place) for f in range(self.count)):
             return place
         return _Place.of(p, np.unique(p.row[rising | falling | (beta != 0)]))
 
     def _balanced(self, f: int, place: _Place) -> bool:
         """Whether the variables there can make up for those that a fold takes away elsewhere."""
-        q, here = self.members[f], place.variables
+        group, here = self.problem.group, place.variables
         m = self._missing(f, self._at_bounds(f), here)
-        low, high = (_by_group(q.group[here], end[here], len(m)) for end in (q.l, q.u))
+        ends = self.lower[f], self.upper[f]
+        low, high = (_by_group(group[here], end[here], len(m)) for end in ends)
         return len(here) > 0 and bool(((low <= m) & (m <= high) & (low < high)).all())
 
     def _at_bounds(self, f: int) -> Floats:
         """The start, each variable that is at a bound at the same one of the fold's."""
-        p, q = self.problem, self.members[f]
-        return np.where(
-            self.start == p.u, q.u, np.where(self.start == p.l, q.l, np.clip(self.start, q.l, q.u))
-        )
+        p, start, lower, upper = self.problem, self.start, self.lower[f], self.upper[f]
+        inside = np.clip(start, lower, upper)
+        return np.where(start == p.u, upper, np.where(start == p.l, lower, inside))
 
     def _missing(self, f: int, beta: Floats, here: Ints) -> Floats:
         """What the variables of a place must sum to in each group."""
-        q = self.members[f]
+        m = self.m[f]
+        if len(here) == len(beta):
+            return m
         elsewhere = beta.copy()
         elsewhere[here] = 0.0
-        return np.asarray(q.m - _by_group(q.group, elsewhere, len(q.m)))
+        return np.asarray(m - _by_group(self.problem.group, elsewhere, len(m)))
 
     def _leave(self) -> None:
         """Let β elsewhere be what it is in each fold, and tell the place."""
@@ -265,29 +290,30 @@ class _Folds:
         p, (rows, variables) = self.problem, (self.place.rows, self.place.variables)
         at = np.zeros(p.gram.n, dtype=np.int64)
         at[rows] = np.arange(len(rows))
-        lower, upper, D = (
-            np.stack([getattr(self.members[f], name)[variables] for f in self.going.tolist()])
-            for name in ("l", "u", "D")
-        )
-        sums = np.stack([self._missing(f, self.beta[f], variables) for f in self.going.tolist()])
+        whole, count = len(rows) == p.gram.n, len(self.going)
+        row_cells = (self.going,) if whole else np.ix_(self.going, rows)
+        cells = (self.going,) if whole else np.ix_(self.going, variables)
         closer = _CLOSER if len(rows) <= _TINY else 0.9
-        count, variable = len(self.going), at[p.row[variables]]
+
+        def alike(values: NDArray[Any]) -> NDArray[Any]:
+            return np.broadcast_to(values[variables], (count, len(variables))).ravel()
+
         family = _core.Family(
             as_rows(p.gram.square(rows)), len(variables) * np.arange(count + 1),
-            np.tile(p.s[variables], count), lower.ravel(), upper.ravel(), D.ravel(),
-            np.tile(variable, count), np.tile(p.group[variables], count), sums,
+            alike(p.s), self.lower[cells].ravel(), self.upper[cells].ravel(), alike(p.D),
+            alike(at[p.row]), alike(p.group),
+            np.array([self._missing(f, self.beta[f], variables) for f in self.going.tolist()]),
             p.gram.diag[rows], np.ones((1, 3)), np.zeros(count, dtype=np.int64),
             np.array([0, len(rows)]), np.arange(len(rows)),
-            self.beta[np.ix_(self.going, variables)].ravel(),
-            self.kbeta[np.ix_(self.going, rows)], np.zeros(0, dtype=np.int64),
+            self.beta[cells].ravel(), self.kbeta[row_cells], np.zeros(0, dtype=np.int64),
             tol=closer * self.tol, working_set=_WORKING_SETS[len(rows) > 4096],
             steps=_MOST + _PATIENCE * len(variables),
         )  # fmt: skip
         while not family.run(_SECONDS, self.threads):
             if stop():
                 return False
-        self.beta[np.ix_(self.going, variables)] = family.beta.reshape(count, -1)
-        self.kbeta[np.ix_(self.going, rows)] = family.held.reshape(count, -1)
+        self.beta[cells] = family.beta.reshape(count, -1)
+        self.kbeta[row_cells] = family.held.reshape(count, -1)
         self.lam[self.going] = family.multipliers
         self.violations[self.going] = family.violations[:, 0]
         return True
@@ -297,19 +323,21 @@ class _Folds:
 
     def clear(self, f: int) -> bool:
         """Whether it is solved, and a ν-machine so that dividing by its margin leaves digits."""
-        eta = self.members[f].parameters(self.lam[f], self.beta[f]).get("eta", np.inf)
-        return self.solved(f) and bool(eta > _CLEAR * self.tol)
+        if self.problem.name != "nu_svc":
+            return self.solved(f)
+        eta = self.problem.parameters(self.lam[f], self.beta[f])["eta"]
+        return self.solved(f) and eta > _CLEAR * self.tol
 
     def grow(self) -> bool:
         """Compute Kβ elsewhere; take in the samples that should have been there, if any."""
-        p, inside = self.problem, np.zeros(self.problem.gram.n, dtype=bool)
-        inside[self.place.rows] = True
-        rest = np.flatnonzero(~inside)
-        if not len(rest):
+        p, n = self.problem, self.problem.gram.n
+        if len(self.place.rows) == n:
             return False
-        self._follow(rest)
+        inside = np.zeros(n, dtype=bool)
+        inside[self.place.rows] = True
+        self._follow(np.flatnonzero(~inside))
         self.followed[self.going] = self.beta[self.going]
-        new = np.zeros(p.gram.n, dtype=bool)
+        new = np.zeros(n, dtype=bool)
         outside = np.flatnonzero(~inside[p.row])
         wrong = {f: self._wrong(f, outside) for f in self.going.tolist()}
         self.going = np.array([f for f, some in wrong.items() if len(some)], dtype=np.int64)
@@ -322,11 +350,10 @@ class _Folds:
 
     def _wrong(self, f: int, variables: Ints) -> Ints:
         """Those of the variables that are at the wrong bound."""
-        q, beta = self.members[f], self.beta[f]
-        wish = q.s - self.kbeta[f, q.row] - q.D * beta - q.spread(self.lam[f])
-        wrong: Ints = np.flatnonzero(
-            (beta < q.u) & (wish > self.tol) | (beta > q.l) & (wish < -self.tol)
-        )
+        p, beta = self.problem, self.beta[f]
+        wish = p.s - self.kbeta[f, p.row] - p.D * beta - p.spread(self.lam[f])
+        rising, falling = beta < self.upper[f], beta > self.lower[f]
+        wrong: Ints = np.flatnonzero(rising & (wish > self.tol) | falling & (wish < -self.tol))
         return np.intersect1d(variables, wrong, assume_unique=True)
 
 
