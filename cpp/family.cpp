@@ -251,7 +251,7 @@ std::int64_t Family::steps_to_leap(std::int64_t index) const {
     for (std::int64_t k = 0; k < std::ssize(chain.l); ++k)
         free += chain.l[k] < work.beta()[k] && work.beta()[k] < chain.u[k];
     const double price = static_cast<double>(free * free) * static_cast<double>(free) /
-                         static_cast<double>(6 * rows_of(chain));
+                         static_cast<double>(20 * rows_of(chain));
     return work.iterations() + std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
 }
 
