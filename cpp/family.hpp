@@ -96,6 +96,7 @@ class Family {
     void leap(std::int64_t index);
     void settle_multipliers(const Chain& chain, std::int64_t index,
                             std::vector<double>& multipliers) const;
+    double gap(const Chain& chain, std::int64_t index, std::span<const double> multipliers) const;
     void finish(std::int64_t index);
     void record(std::int64_t index, std::span<const double> multipliers, double violation,
                 double dual, double gap, std::int64_t steps);

@@ -163,9 +163,9 @@ def svc_path(
     kernel = as_kernel(kernel, degree=degree, gamma=gamma, coef0=coef0)
     gram = Gram(kernel.resolve(X, sample_weight) if kernel.compiled else kernel, X)
     if exact or (exact is None and Cs is None and gram.n <= _SMALL):
-        found = _breakpoints(gram, signs, sample_weight, values, must=exact is True)
-        if found is not None:
-            return _told(gram, signs, sample_weight, found, classes)
+        places = _breakpoints(gram, signs, sample_weight, values, must=exact is True)
+        if places is not None:
+            return _told(gram, signs, sample_weight, places, classes)
     solver, rows = SMO(n_threads=n_threads), []
     before: Problem | None = None
     beta = np.zeros(gram.n)
@@ -212,7 +212,7 @@ def _breakpoints(
     points, _ = _distinct(K, np.ones(gram.n), w)  # of two that coincide one is on the margin
     values = np.linalg.eigvalsh(K[np.ix_(points, points)])
     first, of = _distinct(K, y, w)
-    small, sizes = K[np.ix_(first, first)], np.bincount(of[of >= 0], weights=w[of >= 0])
+    small, sizes = K[np.ix_(first, first)], _sums(of, w)
     refusal = ""
     if not values[0] > _POSITIVE * values[-1]:
         refusal = (
@@ -254,6 +254,10 @@ def _distinct(K: Floats, y: Floats, w: Floats) -> tuple[NDArray[np.int64], NDArr
     leader = same.argmax(axis=1)
     first = np.flatnonzero((leader == np.arange(len(y))) & (w > 0))
     return first, np.where(w > 0, np.searchsorted(first, leader), -1)
+
+
+def _sums(of: NDArray[np.int64], w: Floats) -> Floats:
+    return np.bincount(of[of >= 0], weights=w[of >= 0]).astype(np.float64)
 
 
 def _told(
