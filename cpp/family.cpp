@@ -253,7 +253,8 @@ std::int64_t Family::steps_to_leap(std::int64_t index) const {
         free += chain.l[k] < work.beta()[k] && work.beta()[k] < chain.u[k];
     const double price = static_cast<double>(free * free) * static_cast<double>(free) /
                          static_cast<double>(20 * rows_of(chain));
-    return work.iterations() + std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
+    const auto steps = std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
+    return work.iterations() + chain.reserve * steps;
 }
 
 void Family::leap(std::int64_t index) {
@@ -262,11 +263,23 @@ void Family::leap(std::int64_t index) {
     const auto& member = members_[chain.next];
     std::vector<double> beta(work.beta().begin(), work.beta().end()), kbeta = work.kbeta();
     const auto q = problem(chain, index, member);
-    of_dense(chain.square, [&](const auto& K) {
-        if (!minimise_on_face(K, q, beta, kbeta)) return;
+    const auto value = [&] {
+        double sum = 0;
+        for (std::size_t k = 0; k < chain.l.size(); ++k)
+            sum += beta[k] * (q.s[k] - 0.5 * kbeta[q.row[k]] - 0.5 * q.D[k] * beta[k]);
+        return sum;
+    };
+    const double before = value(), creeping = work.gained();
+    bool better = false;
+    of_dense(chain.square, [&](const auto& K) { better = minimise_on_face(K, q, beta, kbeta); });
+    // Where it gains less than the steps before it, the free variables are not yet the right ones.
+    chain.reserve = better && value() - before > 0.1 * creeping
+                        ? 1
+                        : std::min<std::int64_t>(2 * chain.reserve, 4);
+    if (better) {
         work.assign(beta);
         work.refresh(kbeta);
-    });
+    }
     chain.leap = steps_to_leap(index);
 }
 

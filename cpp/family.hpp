@@ -78,6 +78,7 @@ class Family {
         std::vector<double> beta, kbeta, l, u;      // where it stands, and within which bounds
         std::vector<double> beta_then, kbeta_then;  // where it was told to start
         std::int64_t steps = 0, leap = 0;    // of this member: at the last look, and until Newton's
+        std::int64_t reserve = 1;            // towards Newton's method: it has gained little
         double box = 0, sum = 0, scale = 0;  // what it was solved for last
     };
 

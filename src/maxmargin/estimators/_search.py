@@ -41,7 +41,7 @@ __all__ = ["Search"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_DOUBLE = 4096  # rows: the whole Gram in float64 is 128 MB
+_DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
 _ALWAYS = 2048  # rows: three Gram matrices are 96 MB, whatever the cache is
 _GRAMS = 3  # that a search may hold at a time
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar

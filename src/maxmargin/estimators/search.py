@@ -183,7 +183,7 @@ class SVCCV(ClassifierMixin, _Classification):
     -----
     A search holds at most three Gram matrices (``report_["memory_bytes"]``) within ``cache_size``;
     where they do not fit, cells are solved one by one with cached rows, each from the solution
-    before it. Beyond 4096 rows a Gaussian Gram is float32 as long as C 2⁻²⁴ <= ``tol``; solutions
+    before it. Beyond 2048 rows a Gaussian Gram is float32 as long as C 2⁻²⁴ <= ``tol``; solutions
     are then judged on float64 entries and taken further where these show a violation above
     ``tol``. To scale features, put the search behind a scaler in a pipeline.
 
