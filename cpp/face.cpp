@@ -191,6 +191,7 @@ bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::vector<double>
         for (std::int64_t a = 0; a < face.size(); ++a) beta[face.free[a]] = to[a];
         auto rest = restricted(face, q, beta);
         if (whole && rest.size() == face.size()) break;  // the face has its minimum
+        rest.H = std::move(face.H);                      // its memory
         face = std::move(rest);
     }
     bool better = false;

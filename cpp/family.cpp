@@ -20,8 +20,8 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-12;
 // Up to so many rows a square of their own, in the caches of a core, repays its copy.
 constexpr std::int64_t compact = 1024;
-constexpr std::int64_t patience = 500;           // steps before Newton's method is worth a thought
-constexpr std::int64_t band = 128, block = 128;  // rows held, and others, of a product
+constexpr std::int64_t patience = 500;          // steps before Newton's method is worth a thought
+constexpr std::int64_t band = 128, block = 64;  // rows held, and others, of a product
 
 // Move beta by as much as `missing` within these bounds: all variables of `which` alike, as far as
 // each has room. Returns what is still missing.
@@ -199,7 +199,8 @@ bool Family::begin(std::int64_t index) {
     auto& chain = chains_[index];
     auto q = problem(chain, index, members_[chain.next]);
     auto beta = chain.beta;
-    bool same = !chain.l.empty() && chain.scale == members_[chain.next].diagonal;
+    const bool flat = std::ranges::all_of(q.D, [](double d) { return d == 0; });
+    bool same = !chain.l.empty() && (flat || chain.scale == members_[chain.next].diagonal);
     for (std::int64_t k = 0; k < std::ssize(beta); ++k) {
         if (!chain.l.empty()) {  // what stands at a bound stays there
             const bool at_l = beta[k] == chain.l[k], at_u = beta[k] == chain.u[k];
@@ -251,8 +252,9 @@ std::int64_t Family::steps_to_leap(std::int64_t index) const {
     for (std::int64_t k = 0; k < std::ssize(chain.l); ++k)
         free += chain.l[k] < work.beta()[k] && work.beta()[k] < chain.u[k];
     const double price = static_cast<double>(free * free) * static_cast<double>(free) /
-                         static_cast<double>(6 * rows_of(chain));
-    return work.iterations() + std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
+                         static_cast<double>(20 * rows_of(chain));
+    const auto steps = std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
+    return work.iterations() + chain.reserve * steps;
 }
 
 void Family::leap(std::int64_t index) {
@@ -261,11 +263,23 @@ void Family::leap(std::int64_t index) {
     const auto& member = members_[chain.next];
     std::vector<double> beta(work.beta().begin(), work.beta().end()), kbeta = work.kbeta();
     const auto q = problem(chain, index, member);
-    of_dense(chain.square, [&](const auto& K) {
-        if (!minimise_on_face(K, q, beta, kbeta)) return;
+    const auto value = [&] {
+        double sum = 0;
+        for (std::size_t k = 0; k < chain.l.size(); ++k)
+            sum += beta[k] * (q.s[k] - 0.5 * kbeta[q.row[k]] - 0.5 * q.D[k] * beta[k]);
+        return sum;
+    };
+    const double before = value(), creeping = work.gained();
+    bool better = false;
+    of_dense(chain.square, [&](const auto& K) { better = minimise_on_face(K, q, beta, kbeta); });
+    // Where it gains less than the steps before it, the free variables are not yet the right ones.
+    chain.reserve = better && value() - before > 0.1 * creeping
+                        ? 1
+                        : std::min<std::int64_t>(2 * chain.reserve, 4);
+    if (better) {
         work.assign(beta);
         work.refresh(kbeta);
-    });
+    }
     chain.leap = steps_to_leap(index);
 }
 
@@ -298,6 +312,22 @@ void Family::settle_multipliers(const Chain& chain, std::int64_t index,
         if (pinned[g]) continue;
         multipliers[g] = std::isinf(low) ? high : std::isinf(high) ? low : 0.5 * (low + high);
     }
+}
+
+// The duality gap of where a chain stands within the bounds of its next member.
+double Family::gap(const Chain& chain, std::int64_t index,
+                   std::span<const double> multipliers) const {
+    double sum = 0;
+    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k) {
+        const auto all = data_.first[index] + k, g = data_.group[all];
+        const double D = data_.D[all] * members_[chain.next].diagonal;
+        const double r = data_.s[all] - chain.kbeta[chain.row[k]] - D * chain.beta[k] -
+                         (g < 0 ? 0.0 : multipliers[g]);
+        const double room = r > 0 ? chain.u[k] - chain.beta[k] : chain.beta[k] - chain.l[k];
+        const double far = D > 0 ? std::min(room, std::abs(r) / D) : room;
+        if (std::isfinite(far)) sum += std::abs(r) * far - 0.5 * D * far * far;
+    }
+    return sum;
 }
 
 void Family::finish(std::int64_t index) {
@@ -357,15 +387,26 @@ void Family::hold(std::int64_t fold, std::int64_t first, std::int64_t last) {
     std::vector<Entry> entries;
     for (std::int64_t c = 0; c < chains(); ++c)
         if (data_.fold[c] == fold && apart_[c])
-            for (auto k = data_.first[c]; k < data_.first[c + 1]; ++k)
-                entries.push_back({data_.row[k], c, k});
+            for (auto k = data_.first[c]; k < data_.first[c + 1]; ++k) {
+                bool used = false;
+                for (std::int64_t q = 0; q < length() && !used; ++q)
+                    used = beta_[q * variables() + k] != 0;
+                if (used) entries.push_back({data_.row[k], c, k});
+            }
     std::ranges::stable_sort(entries, {}, &Entry::row);
     const auto m = length(), height = last - first;
     std::vector<double> tile(static_cast<std::size_t>(height * block)), coef, sums;
     std::vector<std::int64_t> column(static_cast<std::size_t>(chains() * m));
     for (std::size_t a = 0, b = 0; a < entries.size(); a = b) {
-        const auto top = entries[a].row, width = std::min(block, rows() - top);
-        for (b = a; b < entries.size() && entries[b].row < top + width;) ++b;
+        std::vector<std::int64_t> rows, place;  // of the block, and where an entry's is among them
+        for (b = a; b < entries.size(); ++b) {
+            if (rows.empty() || rows.back() != entries[b].row) {
+                if (std::ssize(rows) == block) break;
+                rows.push_back(entries[b].row);
+            }
+            place.push_back(std::ssize(rows) - 1);
+        }
+        const auto width = std::ssize(rows);
         // One column for members that follow one another with the same solution.
         std::vector<std::int64_t> cells;
         std::ranges::fill(column, -1);
@@ -380,12 +421,13 @@ void Family::hold(std::int64_t fold, std::int64_t first, std::int64_t last) {
         for (auto e = a; e < b; ++e)
             for (std::int64_t q = 0; q < m; ++q)
                 if (const auto cell = entries[e].chain * m + q; !same_[cell])
-                    coef[(entries[e].row - top) * count + column[cell]] +=
+                    coef[place[e - a] * count + column[cell]] +=
                         beta_[q * variables() + entries[e].variable];
         of_dense(square_, [&](const auto& K) {
-            for (std::int64_t r = 0; r < height; ++r)
-                std::copy_n(K.data + data_.held[first + r] * K.row_stride + top, width,
-                            tile.data() + r * width);
+            for (std::int64_t r = 0; r < height; ++r) {
+                const auto* from = K.data + data_.held[first + r] * K.row_stride;
+                for (std::int64_t j = 0; j < width; ++j) tile[r * width + j] = from[rows[j]];
+            }
         });
         sums.assign(static_cast<std::size_t>(height * count), 0.0);
         blas::add_ab(height, count, width, tile.data(), coef.data(), sums.data());
@@ -434,7 +476,8 @@ void Family::work(std::int64_t index, double deadline) {
                 const std::vector<double> before(multipliers_.begin() + (cell - 1) * g,
                                                  multipliers_.begin() + cell * g);
                 same_[cell] = 1;
-                record(index, before, violations_[cell - 1], duals_[cell - 1], gaps_[cell - 1], 0);
+                record(index, before, violations_[cell - 1], duals_[cell - 1],
+                       gap(chain, index, before), 0);
             }
         }
         if (chain.work) {

@@ -78,6 +78,7 @@ class Family {
         std::vector<double> beta, kbeta, l, u;      // where it stands, and within which bounds
         std::vector<double> beta_then, kbeta_then;  // where it was told to start
         std::int64_t steps = 0, leap = 0;    // of this member: at the last look, and until Newton's
+        std::int64_t reserve = 1;            // towards Newton's method: it has gained little
         double box = 0, sum = 0, scale = 0;  // what it was solved for last
     };
 
@@ -96,6 +97,7 @@ class Family {
     void leap(std::int64_t index);
     void settle_multipliers(const Chain& chain, std::int64_t index,
                             std::vector<double>& multipliers) const;
+    double gap(const Chain& chain, std::int64_t index, std::span<const double> multipliers) const;
     void finish(std::int64_t index);
     void record(std::int64_t index, std::span<const double> multipliers, double violation,
                 double dual, double gap, std::int64_t steps);

@@ -1,5 +1,6 @@
 """Searches against GridSearchCV over our own machines, and what only they promise."""
 
+import threading
 import warnings
 
 import numpy as np
@@ -29,10 +30,13 @@ from maxmargin import (
     NuSVC,
     NuSVCCV,
     OneClassSVM,
+    certify,
     consistency,
     kernels,
     one_standard_error,
+    problems,
 )
+from maxmargin.estimators import _chains, _search
 
 CS, GAMMAS = [0.1, 1, 10, 100], [0.01, 0.1, 1.0]
 TIGHT = 1e-6
@@ -242,20 +246,108 @@ def test_any_number_of_threads_gives_the_same_scores():
 
 
 def test_float32_beyond_a_size(monkeypatch):
-    from maxmargin.estimators import _search
-
     X, y = cancer()
     expected = SVCCV(Cs=CS, gammas=GAMMAS).fit(X, y)
     monkeypatch.setattr(_search, "_DOUBLE", 100)
     found = SVCCV(Cs=CS, gammas=GAMMAS).fit(X, y)
+    proven(found)
     off = found.cv_results_["mean_test_score"] - expected.cv_results_["mean_test_score"]
     assert np.abs(off).max() <= 5e-3  # one of 200 rows
     assert found.report_["memory_bytes"] == expected.report_["memory_bytes"] // 2
+    three = SVCCV(Cs=CS, gammas=[0.1]).fit(*iris())
+    proven(three)
+    svr = SVRCV(Cs=CS, gammas=[0.1]).fit(X, X[:, 0])
+    proven(svr)
+
+
+def chains_of(X, y, folds=3, weight=None):
+    """Soft margins of some folds, as a search lays them out, and the problems they are."""
+    rows, weight = np.arange(len(y)), np.ones(len(y)) if weight is None else weight
+    chains, kept = [], []
+    for f in range(folds):
+        train = rows[rows % folds != f]
+        chains += _chains.pair_chains(f, train, y[train], weight[train], [(1, 0)], "soft_margin")
+        kept.append((train, np.where(y[train] == 1, 1.0, -1.0), weight[train]))
+    return chains, [rows[rows % folds == f] for f in range(folds)], kept
+
+
+def judged(found, gram, kept, Cs):
+    """Violations and gaps of the same points by the certificate, which knows no solver."""
+    ends = np.cumsum([0] + [len(train) for train, *_ in kept])
+    for k, (train, signs, weight) in enumerate(kept):
+        for q, C in enumerate(Cs):
+            part = gram.subset(train)
+            problem = problems.soft_margin(part, signs, C=C, sample_weight=weight)
+            beta = found.beta[q, ends[k] : ends[k + 1]]
+            proof = certify(problem, beta)
+            assert found.violation[k, q] == pytest.approx(proof.kkt_violation, abs=1e-8)
+            assert found.dual[k, q] == pytest.approx(proof.dual, rel=1e-9)
+            assert found.gap[k, q] >= proof.gap * (1 - 1e-6) - 1e-9
+
+
+@pytest.mark.parametrize("rounded", [np.float32, np.float16])
+def test_solutions_over_rounded_entries_are_judged_on_exact_ones(rounded):
+    X, y = cancer()
+    gram, Cs = kernels.RBF(gamma=0.05).gram(X), np.array([0.1, 10.0, 1000.0])
+    chains, held, kept = chains_of(X, y, weight=np.linspace(0.5, 2.0, len(y)))
+    matrix = gram.stored().matrix.astype(rounded).astype(np.float32)
+    members = _chains.Members.along_C(Cs)
+    settings = {"tol": 1e-3, "threads": lambda: 1}
+    found = _chains.solve_chains(matrix, np.ones(len(y)), chains, held, members, **settings)
+    before = found.violation.copy()
+    _chains.refine(
+        found, matrix, np.ones(len(y)), gram, chains, held, members, stop=lambda done: False,
+        **settings,
+    )  # fmt: skip
+    judged(found, gram, kept, Cs)
+    assert (found.violation <= 1e-3).all()
+    assert rounded == np.float32 or before.max() <= 1e-3 < 0.1  # it did not know
+    for k, rows in enumerate(held):
+        coef = np.zeros(len(y))
+        start = sum(len(c.rows) for c in chains[:k])
+        coef[chains[k].rows] = found.beta[2, start : start + len(chains[k].rows)]
+        np.testing.assert_allclose(found.held[k][2], gram.matvec(coef)[rows], atol=0.05)
+
+
+def test_a_solution_carried_over_has_its_own_gap():
+    X, y = cancer()
+    gram, Cs = kernels.RBF(gamma=1.0).gram(X).stored(), np.array([1.0, 1e4, 1e6])
+    chains, held, kept = chains_of(X, y)
+    members = _chains.Members.along_C(Cs)
+    found = _chains.solve_chains(
+        gram.matrix, gram.diag, chains, held, members, tol=1e-3, threads=lambda: 1
+    )
+    assert (found.steps[:, 2] == 0).all()
+    judged(found, gram, kept, Cs)
+    assert (found.gap[:, 2] > 10 * found.gap[:, 1]).all()
+
+
+def test_interrupted(monkeypatch):
+    X, y = cancer()
+    looks = iter([1, 2])
+
+    def interrupted(servers, **settings):
+        next(looks)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_search, "wait", interrupted)
+    before = threading.active_count()
+    search = SVCCV(Cs=6, gammas=8, n_threads=2)
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    assert threading.active_count() == before
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_an_error_of_a_scorer_ends_the_search():
+    def broken(machine, X, y):
+        raise ZeroDivisionError("in the scorer")
+
+    with pytest.raises(ZeroDivisionError, match="in the scorer"):
+        SVCCV(Cs=3, gammas=4, scoring=broken, n_threads=2).fit(*cancer())
 
 
 def test_blocks_when_memory_is_short(monkeypatch, caplog):
-    from maxmargin.estimators import _search
-
     X, y = cancer()
     expected = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT).fit(X, y)
     monkeypatch.setattr(_search, "_ALWAYS", 0)

@@ -5,23 +5,25 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.grams import as_rows
+from maxmargin.grams import Gram, as_rows
 from maxmargin.threads import one_blas_thread
 
-__all__ = ["Chain", "Found", "Members", "solve_chains"]
+__all__ = ["Chain", "Found", "Members", "confirm", "refine", "solve_chains"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SECONDS = 0.1  # between two looks at `stop`
+_SECONDS = 0.05  # between two looks at `stop`
 _DRIFT = 0.9  # of tol: the fresh gradient confirms it
+_PASSES = 3  # over rounded entries, before the ordinary solver takes over
+_CLOSER = 0.5  # of tol: such a pass had better be the last
 _STEPS = 2_000_000  # pair steps of one problem, before the ordinary solver takes it over
 _WORKING_SETS = 256, 512  # slots of a round: up to 4096 rows, and beyond
 
@@ -83,8 +85,9 @@ def solve_chains(
     members: Members,
     *,
     tol: float,
-    threads: int,
+    threads: Callable[[], int],
     skip: NDArray[np.bool_] | None = None,
+    start: tuple[Floats, Floats] | None = None,
     max_steps: int = _STEPS,
     stop: Callable[[float], bool] = lambda done: False,
 ) -> Found:
@@ -102,6 +105,8 @@ def solve_chains(
     threads : int
     skip : ndarray of bool of shape (n_chains, n_members), optional
         What not to solve.
+    start : tuple of ndarray, optional
+        β of all chains, and Kβ of shape (n_chains, n_rows), where they start; else at 0.
     max_steps : int
     stop : callable
         Told every tenth of a second which share is done; True ends the work.
@@ -121,12 +126,12 @@ def solve_chains(
     family = _core.Family(
         as_rows(matrix), first, join("s"), join("l"), join("u"), join("D"), rows, join("group"),
         np.stack([c.m for c in chains]), diagonal, members.factors, fold, ends,
-        np.concatenate(held), np.zeros(0), np.zeros((0, 0)),
+        np.concatenate(held), *(start or (np.zeros(0), np.zeros((0, 0)))),
         none if skip is None else skip.ravel().astype(np.int64), tol=_DRIFT * tol,
         working_set=_WORKING_SETS[len(diagonal) > 4096], steps=max_steps,
     )  # fmt: skip
     with one_blas_thread():
-        while not family.run(_SECONDS, threads):
+        while not family.run(_SECONDS, threads()):
             if stop(family.done / (count * length)):
                 break
     sizes = np.array([len(held[f]) for f in fold])
@@ -143,6 +148,120 @@ def solve_chains(
         seconds=time.perf_counter() - began,
         beta=beta,
     )
+
+
+def confirm(
+    found: Found, gram: Gram, chains: Sequence[Chain], members: Members
+) -> dict[Any, tuple[Ints, Floats]]:
+    """Judge solutions over rounded entries of K on float64 ones, all of a kind of chain at once.
+
+    Sets their violations, duals and gaps.
+
+    Returns
+    -------
+    dict
+        For each name of chains, the rows that they have and Kβ there, of shape (n_chains, n_rows,
+        n_members).
+    """
+    first = np.cumsum([0] + [len(c.rows) for c in chains])
+    kinds: dict[Any, list[int]] = {}
+    for k, chain in enumerate(chains):
+        kinds.setdefault(chain.name, []).append(k)
+    out = {}
+    for name, own in kinds.items():
+        rows = np.unique(np.concatenate([chains[k].rows for k in own]))
+        coef = np.zeros((len(rows), len(own), len(members)))
+        for j, k in enumerate(own):
+            place = np.searchsorted(rows, chains[k].rows)
+            np.add.at(coef[:, j], place, found.beta[:, first[k] : first[k + 1]].T)
+        part = gram if len(rows) == gram.n else gram.subset(rows)
+        kbeta = part.matvec(coef.reshape(len(rows), -1)).reshape(coef.shape).transpose(1, 0, 2)
+        for j, k in enumerate(own):
+            place = np.searchsorted(rows, chains[k].rows)
+            beta = found.beta[:, first[k] : first[k + 1]].T
+            told = np.isfinite(found.violation[k])
+            facts = _judged(chains[k], members, beta, kbeta[j][place])
+            for values, fact in zip((found.violation, found.dual, found.gap), facts, strict=True):
+                values[k] = np.where(told, fact, values[k])
+        out[name] = rows, kbeta
+    return out
+
+
+def refine(
+    found: Found,
+    matrix: NDArray[Any],
+    diagonal: Floats,
+    gram: Gram,
+    chains: Sequence[Chain],
+    held: Sequence[Ints],
+    members: Members,
+    *,
+    tol: float,
+    threads: Callable[[], int],
+    stop: Callable[[float], bool],
+) -> None:
+    """Judge solutions over a rounded square of K on float64 entries; go on with those that fail.
+
+    The rest of the way is short, so what its steps add in rounding is small: a few passes do.
+    Chains of several names are judged alone.
+    """
+    sums = confirm(found, gram, chains, members)
+    for _ in range(_PASSES):
+        failed = np.argwhere(np.isfinite(found.violation) & (found.violation > tol))
+        if not len(failed) or len(sums) > 1 or stop(1.0):
+            return
+        ((rows, kbeta),) = sums.values()
+        if len(rows) < gram.n:
+            return
+        first = np.cumsum([0] + [len(c.rows) for c in chains])
+        again = [_member(chains[k], members.factors[q]) for k, q in failed]
+        beta = [found.beta[q, first[k] : first[k + 1]] for k, q in failed]
+        start = np.concatenate(beta), np.stack([kbeta[k][:, q] for k, q in failed])
+        one = Members(np.ones((1, 3)))
+        more = solve_chains(
+            matrix, diagonal, again, held, one, tol=_CLOSER * tol, threads=threads, start=start,
+            stop=stop,
+        )  # fmt: skip
+        ends = np.cumsum([0] + [len(c.rows) for c in again])
+        for j, (k, q) in enumerate(failed):
+            if np.isfinite(more.violation[j, 0]):
+                found.beta[q, first[k] : first[k + 1]] = more.beta[0, ends[j] : ends[j + 1]]
+                found.held[k][q], found.lam[k, q] = more.held[j][0], more.lam[j, 0]
+                found.steps[k, q] += more.steps[j, 0]
+        sums = confirm(found, gram, chains, members)
+
+
+def _member(chain: Chain, factors: Floats) -> Chain:
+    """The chain whose only member is this one."""
+    box, diagonal, total = factors.tolist()
+    return replace(chain, l=chain.l * box, u=chain.u * box, D=chain.D * diagonal, m=chain.m * total)
+
+
+def _judged(
+    chain: Chain, members: Members, beta: Floats, kbeta: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """KKT violation, dual and gap of each member, as in DESIGN's certificate."""
+    box, diagonal, _ = members.factors.T
+    s, D = chain.s[:, None], chain.D[:, None] * diagonal
+    low, up = chain.l[:, None] * box, chain.u[:, None] * box
+    r = s - kbeta - D * beta
+    rise, fall = np.where(beta < up, r, -np.inf), np.where(beta > low, r, np.inf)
+    violation, rest = np.zeros(len(members)), s - kbeta
+    for g in range(len(chain.m)):
+        own = chain.group == g
+        most, least = rise[own].max(axis=0), fall[own].min(axis=0)
+        violation = np.maximum(violation, most - least)
+        both = np.isfinite(most) & np.isfinite(least)
+        rest[own] -= np.where(both, 0.5 * (most + least), np.where(np.isfinite(most), most, least))
+    free = chain.group < 0
+    if free.any():
+        each = np.maximum(rise[free].max(axis=0), -fall[free].min(axis=0))
+        violation = np.maximum(violation, each)
+    best = np.where(rest > 0, up, low)
+    np.divide(rest, D, out=best, where=D > 0)
+    best = np.clip(best, low, up)
+    gap = ((best - beta) * (rest - 0.5 * D * (best + beta))).sum(axis=0)
+    return violation, (beta * (s - 0.5 * kbeta - 0.5 * D * beta)).sum(axis=0), gap
 
 
 def _supports(beta: Floats, fold: Ints, rows: Ints, folds: int, n: int) -> Floats:

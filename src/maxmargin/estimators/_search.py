@@ -6,10 +6,12 @@ import copy
 import functools
 import itertools
 import logging
+import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from numbers import Integral, Real
@@ -26,7 +28,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._base import SupportVectorMachine, take
-from maxmargin.estimators._chains import Chain, Found, Members, solve_chains
+from maxmargin.estimators._chains import Chain, Found, Members, refine, solve_chains
 from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, default_cache_size
 from maxmargin.kernels import RBF, Kernel, as_kernel
@@ -39,9 +41,10 @@ __all__ = ["Search"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_DOUBLE = 4096  # rows: the whole Gram in float64 is 128 MB
+_DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
 _ALWAYS = 2048  # rows: three Gram matrices are 96 MB, whatever the cache is
 _GRAMS = 3  # that a search may hold at a time
+_LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
 _NEEDS_GAMMA = ("rbf", "poly", "sigmoid")
 _LOGGER = logging.getLogger("maxmargin")
 
@@ -97,6 +100,16 @@ class Cells:
             errors=self.errors + other.errors,
             status=both("status"),
         )
+
+
+@dataclass
+class _Work:
+    """What one matrix serves: settings that differ in C, ν or ε, and the candidates they are."""
+
+    settings: list[dict[str, Any]]
+    chosen: list[int]
+    kernel: Any
+    folds: list[int]
 
 
 class Search(BaseSearchCV):
@@ -317,12 +330,19 @@ class _Task:
         self.place[self.order] = np.arange(self.n)
         self._stores: dict[bool, Products] = {}
         self._prepared: dict[Any, Any] = {}
-        self.blocked = False
+        self.blocked = self._stopped = False
+        self.planned = 0  # bytes
+        self._lock = threading.Lock()
+        self._working, self._idle = 1, 0  # servers
+        self._hard: list[tuple[int, int, dict[str, Any]]] = []  # for the ordinary solver
+        self._shares: list[float] = []
+        self._sizes: list[int] = []
 
     # ---- what is left -------------------------------------------------------------------------
 
     def late(self) -> bool:
-        return self.until is not None and time.perf_counter() > self.until
+        """Whether to stop: time is up, or Ctrl-C."""
+        return self._stopped or (self.until is not None and time.perf_counter() > self.until)
 
     def report(self, cells: Cells) -> dict[str, Any]:
         """What was done and what was avoided."""
@@ -336,21 +356,22 @@ class _Task:
             "n_discarded": flat.count("discarded"),
             "n_not_reached": flat.count("not reached"),
             "n_failed": flat.count("failed"),
-            "memory_bytes": self.memory(),
+            "memory_bytes": self.planned,
             "in_blocks": self.blocked,
             "seconds": time.perf_counter() - self.began,
         }
 
     # ---- memory -------------------------------------------------------------------------------
 
-    def single(self, largest: float) -> bool:
+    def single(self, work: _Work) -> bool:
         """Whether the Gram is float32: as for a fit, beyond what float64 costs little."""
-        return self.n > _DOUBLE and 2.0**-24 * largest <= self.machine.tol
+        largest = self.search._largest(work.settings, self.weight)
+        precise = 2.0**-24 * largest <= self.machine.tol
+        return self.n > _DOUBLE and precise and isinstance(work.kernel, RBF)
 
-    def memory(self, single: bool | None = None) -> int:
-        """Bytes of the products, one Gram, and room for the squares of chains."""
-        size = 4 if (self.n > _DOUBLE if single is None else single) else 8
-        return _GRAMS * size * self.n**2
+    def memory(self, single: bool) -> int:
+        """Bytes of the products, and of the matrices of two kernels."""
+        return _GRAMS * (4 if single else 8) * self.n**2
 
     def budget(self) -> int:
         size = self.machine.cache_size
@@ -384,24 +405,74 @@ class _Task:
                 if name not in (along, "epsilon")
             )
             jobs.setdefault(rest, []).append(c)
-        total = len(alive) * len(folds)
-        done = 0
-        for chosen in jobs.values():
-            if self.late():
-                return
-            settings = [candidates[c] for c in chosen]
-            for group in self._groups(settings[0], folds):
-                if self.late():
-                    return
-                tell = functools.partial(self._tell, done, len(chosen) * len(group[1]), total)
-                self._solve(settings, chosen, *group, cells, tell)
-                done += len(chosen) * len(group[1])
-            if self.bar is not None:
-                self.bar.update(done, total)
+        work = [
+            _Work([candidates[c] for c in chosen], chosen, kernel, rows)
+            for chosen in jobs.values()
+            for kernel, rows in self._groups(candidates[chosen[0]], folds)
+        ]
+        self._shares = [0.0] * len(work)
+        self._sizes = [len(w.chosen) * len(w.folds) for w in work]
+        together = [k for k, w in enumerate(work) if self._shared(w)]
+        self._solve_together([(k, work[k]) for k in together], cells)
+        self._show()
+        for c, f, setting in self._hard:
+            if not self.late():
+                self._fit_one(setting, c, f, cells)
+        self._hard.clear()
+        for k, w in enumerate(work):
+            if k not in together and not self.late():
+                self._one_by_one(w, cells, functools.partial(self._tell, k))
 
-    def _tell(self, done: int, own: int, total: int, share: float) -> bool:
+    def _solve_together(self, work: list[tuple[int, _Work]], cells: Cells) -> None:
+        """Solve over shared matrices: two at a time, that no thread is idle at the end of one."""
+        at_once = min(self.threads, len(work), _GRAMS - 1)
+        if at_once < 2:
+            for k, w in work:
+                self._solve(k, w, cells)
+            return
+        self._idle = 0
+        queue = iter(work)
+
+        def serve() -> None:
+            try:
+                while (item := self._next(queue)) is not None:
+                    self._solve(*item, cells)
+            finally:
+                self._idle += 1
+
+        self._working = at_once
+        with ThreadPoolExecutor(at_once) as pool:
+            try:
+                servers = [pool.submit(serve) for _ in range(at_once)]
+                while wait(servers, timeout=_LOOK, return_when=FIRST_EXCEPTION).not_done:
+                    if any(s.done() and s.exception() for s in servers):
+                        break
+                    if self.bar is not None:
+                        self._show()
+            finally:  # on Ctrl-C too: they look at it between two chunks of work
+                self._stopped = any(not s.done() for s in servers)
+        self._working = 1
+        for server in servers:
+            server.result()
+
+    def _next(self, queue: Iterator[tuple[int, _Work]]) -> tuple[int, _Work] | None:
+        with self._lock:
+            return None if self.late() else next(queue, None)
+
+    def _threads_now(self) -> int:
+        """How many threads a server may use: those of the others too once they have ended."""
+        busy = self._working - self._idle if self._working > 1 else 1
+        return max(1, self.threads // max(busy, 1))
+
+    def _show(self) -> None:
         if self.bar is not None:
-            self.bar.update(done + share * own, total)
+            done = sum(share * size for share, size in zip(self._shares, self._sizes, strict=True))
+            self.bar.update(done, sum(self._sizes))
+
+    def _tell(self, k: int, share: float) -> bool:
+        self._shares[k] = share
+        if self._working == 1:
+            self._show()
         return self.late()
 
     def _kernel(self, setting: dict[str, Any]) -> Any:
@@ -429,41 +500,34 @@ class _Task:
             known.setdefault(repr(resolved), (resolved, []))[1].append(f)
         yield from known.values()
 
-    def _solve(
-        self,
-        settings: list[dict[str, Any]],
-        chosen: list[int],
-        kernel: Any,
-        folds: list[int],
-        cells: Cells,
-        tell: Any,
-    ) -> None:
-        began, search = time.perf_counter(), self.search
-        largest = search._largest(settings, self.weight)
-        single = self.single(largest) and isinstance(kernel, RBF)
+    def _shared(self, work: _Work) -> bool:
+        """Whether cells share a matrix; else each is a fit of its own."""
+        kernel, single = work.kernel, self.single(work)
         fits = self.memory(single) <= self.budget() or self.n <= _ALWAYS
-        cold = (
-            kernel.compiled and kernel.mercer is not True
-        )  # where one starts decides where one ends
-        if not fits or cold or not search._in_one(self.machine, settings):
-            if not fits and not self.blocked:
-                _LOGGER.info(
-                    "%s: %d Gram matrices of %d rows need %.1f GB, %.1f may be used; solving cell "
-                    "by cell with cached rows, each from the solution before it.",
-                    type(search).__name__, _GRAMS, self.n, self.memory(single) / 2**30,
-                    self.budget() / 2**30,
-                )  # fmt: skip
-            self.blocked = self.blocked or not fits
-            self._one_by_one(settings, chosen, folds, cells, tell, warm=not cold)
-            return
-        matrix = self._matrix(kernel, single)
+        if not fits and not self.blocked:
+            _LOGGER.info(
+                "%s: %d Gram matrices of %d rows need %.1f GB, %.1f may be used; solving cell "
+                "by cell with cached rows, each from the solution before it.",
+                type(self.search).__name__, _GRAMS, self.n, self.memory(single) / 2**30,
+                self.budget() / 2**30,
+            )  # fmt: skip
+        self.blocked = self.blocked or not fits
+        self.planned = max(self.planned, self.memory(single) if fits else 0)
+        usual = self.search._in_one(self.machine, work.settings)
+        return fits and usual and not _cold(kernel)
+
+    def _solve(self, k: int, work: _Work, cells: Cells) -> None:
+        began, single = time.perf_counter(), self.single(work)
+        with self._lock:
+            matrix = self._matrix(work.kernel, single)
         diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)
-        for part, members in search._members(settings):
+        for part, members in self.search._members(work.settings):
             self._solve_along(
-                [settings[k] for k in part], [chosen[k] for k in part], members, matrix, diagonal,
-                folds, cells, tell, began, kernel,
+                [work.settings[i] for i in part], [work.chosen[i] for i in part], members, matrix,
+                diagonal, work.folds, cells, functools.partial(self._tell, k), began, work.kernel,
             )  # fmt: skip
             began = time.perf_counter()
+        self._shares[k] = 1.0
 
     def _solve_along(
         self, settings: list[dict[str, Any]], chosen: list[int], members: Members, matrix: Any,
@@ -474,8 +538,9 @@ class _Task:
         for f in folds:
             split = self.splits[f]
             try:
-                if not split.error and split.machine is None:
-                    search._prepare(self, split)
+                with self._lock:
+                    if not split.error and split.machine is None:
+                        search._prepare(self, split)
             except ValueError as error:
                 split.error = str(error)
             if split.error:
@@ -490,21 +555,29 @@ class _Task:
             return
         flat = [chain for own in chains for chain in own]
         skip = np.array([[search._refused(c, s) is not None for s in settings] for c in flat])
+        held = [self.place[self.splits[f].test] for f in work]
+        tol, threads = self.machine.tol, self._threads_now
         found = solve_chains(
-            matrix, diagonal, flat, [self.place[self.splits[f].test] for f in work], members,
-            tol=self.machine.tol, threads=self.threads, skip=skip if skip.any() else None,
-            stop=tell,
+            matrix, diagonal, flat, held, members, tol=tol, threads=threads,
+            skip=skip if skip.any() else None, stop=tell,
         )  # fmt: skip
+        if matrix.dtype == np.float32:
+            gram = Gram(kernel, self.X[self.order], n_threads=threads())
+            refine(
+                found, matrix, diagonal, gram, flat, held, members, tol=tol, threads=threads,
+                stop=tell,
+            )  # fmt: skip
         share = (time.perf_counter() - began) / max(len(work) * len(chosen), 1)
         first = 0
         for k, (f, own) in enumerate(zip(work, chains, strict=True)):
             at = slice(first, first + len(own))
             first += len(own)
-            self._note(found, at, flat[at], k, f, settings, chosen, cells, share, kernel)
+            with self._lock:  # a scorer may be anybody's
+                self._note(found, at, flat[at], k, f, settings, chosen, cells, share)
 
     def _note(
         self, found: Found, at: slice, chains: list[Chain], k: int, f: int,
-        settings: list[dict[str, Any]], chosen: list[int], cells: Cells, share: float, kernel: Any,
+        settings: list[dict[str, Any]], chosen: list[int], cells: Cells, share: float,
     ) -> None:  # fmt: skip
         search, split = self.search, self.splits[f]
         violation = found.violation[at].max(axis=0)
@@ -523,7 +596,7 @@ class _Task:
             if not np.isfinite(violation[q]):
                 continue  # time ran out
             if violation[q] > self.machine.tol:  # too hard for a chain: the ordinary solver
-                self._fit_one(setting, c, f, cells)
+                self._hard.append((c, f, setting))
                 continue
             cells.status[c, f] = "optimal"
             cells.violation[c, f], cells.n_iter[c, f] = violation[q], found.steps[at][:, q].sum()
@@ -602,26 +675,18 @@ class _Task:
 
     # ---- cell by cell -------------------------------------------------------------------------
 
-    def _one_by_one(
-        self,
-        settings: list[dict[str, Any]],
-        chosen: list[int],
-        folds: list[int],
-        cells: Cells,
-        tell: Any,
-        *,
-        warm: bool,
-    ) -> None:
+    def _one_by_one(self, work: _Work, cells: Cells, tell: Any) -> None:
         """Ordinary fits, each from the solution before it."""
-        along = self.search._along
+        along, settings, folds = self.search._along, work.settings, work.folds
         order = sorted(range(len(settings)), key=lambda k: settings[k].get(along, 0.0))
         for i, f in enumerate(folds):
             machine: Any = None
             for j, k in enumerate(order):
                 if tell((i * len(order) + j) / (len(folds) * len(order))):
                     return
-                last = self._fit_one(settings[k], chosen[k], f, cells, machine)
-                machine = last if warm else None
+                last = self._fit_one(settings[k], work.chosen[k], f, cells, machine)
+                machine = None if _cold(work.kernel) else last
+        tell(1.0)
 
     def _fit_one(
         self, setting: dict[str, Any], c: int, f: int, cells: Cells, machine: Any = None
@@ -719,6 +784,11 @@ def _close(a: dict[str, Any], b: dict[str, Any]) -> bool:
         return bool(np.isclose(x, y, rtol=1e-9)) if both else x is y or x == y
 
     return a.keys() == b.keys() and all(same(a[name], b[name]) for name in a)
+
+
+def _cold(kernel: Any) -> bool:
+    """Whether where a solver starts decides where it ends."""
+    return bool(kernel.compiled and kernel.mercer is not True)
 
 
 def _has_numbers(kernel: Kernel) -> bool:

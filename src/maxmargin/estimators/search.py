@@ -183,9 +183,9 @@ class SVCCV(ClassifierMixin, _Classification):
     -----
     A search holds at most three Gram matrices (``report_["memory_bytes"]``) within ``cache_size``;
     where they do not fit, cells are solved one by one with cached rows, each from the solution
-    before it. Beyond 4096 rows a Gaussian Gram is float32 as long as C 2⁻²⁴ <= ``tol``; the KKT
-    violations in ``cv_results_`` are then those of the rounded matrix. The refit is certified in
-    float64 in any case. To scale features, put the search behind a scaler in a pipeline.
+    before it. Beyond 2048 rows a Gaussian Gram is float32 as long as C 2⁻²⁴ <= ``tol``; solutions
+    are then judged on float64 entries and taken further where these show a violation above
+    ``tol``. To scale features, put the search behind a scaler in a pipeline.
 
     The best score is that of the luckiest cell: to know what the whole procedure achieves, search
     again within each fold, ``cross_val_score(SVCCV(), X, y)``.
