@@ -137,8 +137,8 @@ def test_every_public_name_has_an_example(name):
 ORDER = [
     "versions", "_core", "threads", "tables", "kernels", "grams", "problems", "screening",
     "status", "certificate", "ledger", "losses", "logistic", "inverses", "linear_systems",
-    "solvers", "progress", "geometry", "nu_svm", "duality", "folds", "calibration", "path",
-    "datasets", "sharing", "io.streams", "io.libsvm", "estimators", "io",
+    "solvers", "progress", "geometry", "nu_svm", "duality", "folds", "calibration", "breakpoints",
+    "path", "datasets", "sharing", "io.streams", "io.libsvm", "estimators", "io",
     "diagnosis", "explanation", "displays", "lab", "cli",
 ]  # fmt: skip
 
