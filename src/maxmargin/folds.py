@@ -252,7 +252,7 @@ class _Folds:
 
     def _missing(self, f: int, beta: Floats, here: Ints) -> Floats:
         """What the variables of a place must sum to in each group."""
-        m = self.m[f]
+        m: Floats = self.m[f]
         if len(here) == len(beta):
             return m
         elsewhere = beta.copy()
