@@ -79,7 +79,6 @@ def test_changing_the_data_in_place_is_noticed():
     np.testing.assert_allclose(found.dual_coef_, expected.dual_coef_, atol=1e-6)
 
 
-<<<<<<< HEAD
 def test_changing_the_data_in_place_and_back_is_noticed():
     """The products are computed at the first fit that asks, while a row is another one."""
     X, y = iris()
@@ -90,18 +89,6 @@ def test_changing_the_data_in_place_and_back_is_noticed():
         X[5] = iris()[0][5]
         found = SVC(gamma=0.5, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(found.intercept_, expected.intercept_, atol=1e-6)
-=======
-def test_nothing_is_stale_after_a_change_and_back():
-    X, y = iris()
-    old = X[5].copy()
-    with shared_gram(X):
-        X[5] += 1.0
-        SVC(gamma=0.5).fit(X[10:], y[10:])  # the products are computed now
-        X[5] = old
-        found = SVC(gamma=0.5, tol=1e-8).fit(X, y)
-    expected = SVC(gamma=0.5, tol=1e-8).fit(X, y)
-    np.testing.assert_allclose(found.intercept_, expected.intercept_, atol=1e-5)
->>>>>>> a7ce766 (Judge every cell of a search on float64 entries, two kernels at a time)
 
 
 def test_threads_and_nesting():
