@@ -13,6 +13,8 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("default"), derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "default")
 
+collect_ignore = ["typed_user.py"]  # read by mypy, never run
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
