@@ -298,20 +298,12 @@ void Family::settle_multipliers(const Chain& chain, std::int64_t index,
     if (std::ranges::all_of(pinned, [](char p) { return p != 0; })) return;
     const auto q = problem(chain, index, members_[chain.next]);
     std::vector<double> wish;
-    std::vector<std::int64_t> order, starts;
     for (std::int64_t k = 0; k < std::ssize(q.s); ++k)
         wish.push_back(q.s[k] - chain.kbeta[q.row[k]]);
-    for (std::int64_t g = 0; g < std::ssize(q.m); ++g) {
-        starts.push_back(std::ssize(order));
-        for (std::int64_t k = 0; k < std::ssize(q.s); ++k)
-            if (q.group[k] == g) order.push_back(k);
-    }
-    const auto found = best_multipliers(wish, q.D, q.l, q.u, q.m, order, starts, 1e3 * rounding);
-    for (std::size_t g = 0; g < found.size(); ++g) {
-        const auto [low, high] = found[g];
-        if (pinned[g]) continue;
-        multipliers[g] = std::isinf(low) ? high : std::isinf(high) ? low : 0.5 * (low + high);
-    }
+    const Constraints of{q.s, q.l, q.u, q.D, q.group, q.m, 1e3 * rounding};
+    const auto found = best_multipliers(of, wish, q.D);
+    for (std::size_t g = 0; g < found.size(); ++g)
+        if (!pinned[g]) multipliers[g] = found[g].middle();
 }
 
 // The duality gap of where a chain stands within the bounds of its next member.

@@ -169,16 +169,6 @@ std::vector<Interval> best_multipliers(const Constraints& of, Values c, Values D
     return found;
 }
 
-std::vector<Interval> best_multipliers(Values c, Values D, Values l, Values u, Values m,
-                                       Numbers order, Numbers starts, double rounding) {
-    std::vector<std::int64_t> group(c.size(), -1);
-    for (std::size_t g = 0; g < starts.size(); ++g) {
-        const auto end = g + 1 < starts.size() ? starts[g + 1] : std::ssize(order);
-        for (auto at = starts[g]; at < end; ++at) group[order[at]] = static_cast<std::int64_t>(g);
-    }
-    return best_multipliers({c, l, u, D, group, m, rounding}, c, D);
-}
-
 bool feasible(const Constraints& of, Values beta) {
     std::vector<Sum> sums(of.m.size());
     for (std::size_t k = 0; k < beta.size(); ++k) {

@@ -31,10 +31,6 @@ struct Constraints {
 // phi_k(c_k - lambda), phi_k(r) = max over l_k <= t <= u_k of r t - 1/2 D_k t^2.
 std::vector<Interval> best_multipliers(const Constraints& of, Values c, Values D);
 
-// The same for groups given by `order`, the variables by group, and `starts` of each among them.
-std::vector<Interval> best_multipliers(Values c, Values D, Values l, Values u, Values m,
-                                       Numbers order, Numbers starts, double rounding);
-
 // Whether beta lies in the box and the sums of its groups are m.
 bool feasible(const Constraints& of, Values beta);
 
