@@ -365,8 +365,10 @@ void check_family(const RowsHandle& square, const mm::Family::Chains& c, const C
     for (std::size_t k = 0; fine && k < variables; ++k)
         fine = c.row[k] >= 0 && c.row[k] < n && c.group[k] >= -1 && c.group[k] < c.groups;
     for (std::size_t k = 1; fine && k < c.first.size(); ++k) fine = c.first[k] > c.first[k - 1];
+    fine = fine && c.patch.size() == count;
     for (std::size_t k = 0; fine && k < count; ++k)
-        fine = c.fold[k] >= 0 && c.fold[k] + 1 < std::ssize(c.first_held);
+        fine = c.fold[k] >= 0 && c.fold[k] + 1 < std::ssize(c.first_held) && c.patch[k] >= 0 &&
+               c.patch[k] < static_cast<std::int64_t>(count);
     for (std::size_t k = 0; fine && k < c.held.size(); ++k) fine = c.held[k] >= 0 && c.held[k] < n;
     if (beta.shape(0) > 0 || kbeta.shape(0) > 0)
         fine = fine && beta.shape(0) == variables && kbeta.shape(0) == count &&
@@ -640,14 +642,14 @@ NB_MODULE(_core, m) {
                const Indices& group, const Coefficients& m, const Doubles& diagonal,
                const Coefficients& members, const Indices& fold, const Indices& first_held,
                const Indices& held, const Doubles& beta, const Coefficients& kbeta,
-               const Indices& skip, double tol, std::int64_t working_set, std::int64_t steps) {
+               const Indices& skip, const Indices& patch, double tol, std::int64_t steps) {
                 load_blas();
                 mm::Family::Chains chains{
                     copy(first),    copy(s),    copy(l),
                     copy(u),        copy(D),    copy(row),
                     copy(group),    flat(m),    static_cast<std::int64_t>(m.shape(1)),
                     copy(diagonal), copy(fold), copy(first_held),
-                    copy(held)};
+                    copy(held),     copy(patch)};
                 if (first.shape(0) == 0) throw std::invalid_argument("no chain of problems");
                 check_family(square, chains, m, members, beta, kbeta, skip);
                 std::vector<mm::Family::Member> factors;
@@ -657,11 +659,11 @@ NB_MODULE(_core, m) {
                 new (self) mm::Family(square.rows, std::move(chains), std::move(factors),
                                       view(beta), {kbeta.data(), kbeta.size()},
                                       {skip.data(), skip.data() + skip.shape(0)},
-                                      {tol, working_set, steps});
+                                      {tol, steps});
             },
             "square"_a, "first"_a, "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
             "diagonal"_a, "members"_a, "fold"_a, "first_held"_a, "held"_a, "beta"_a, "kbeta"_a,
-            "skip"_a, nb::kw_only(), "tol"_a, "working_set"_a, "steps"_a, nb::keep_alive<1, 2>())
+            "skip"_a, "patch"_a, nb::kw_only(), "tol"_a, "steps"_a, nb::keep_alive<1, 2>())
         .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("done", &mm::Family::done)

@@ -24,13 +24,13 @@ struct Face {
     std::int64_t size() const { return std::ssize(free); }
 };
 
-Face face_of(const Quadratic& q, std::span<const double> beta, std::span<const double> kbeta) {
+Face face_of(const Quadratic& q, std::span<const double> beta, std::span<const double> gradient) {
     Face face;
     std::vector<std::int64_t> name(q.m.size(), -1);
     for (std::int64_t k = 0; k < std::ssize(q.s); ++k) {
         if (!(q.l[k] < beta[k] && beta[k] < q.u[k])) continue;
         face.free.push_back(k);
-        face.gradient.push_back(kbeta[q.row[k]] + q.D[k] * beta[k] - q.s[k]);
+        face.gradient.push_back(gradient[k]);
         const auto g = q.group[k];
         if (g >= 0 && name[g] < 0) name[g] = face.groups++;
         face.group.push_back(g < 0 ? -1 : name[g]);
@@ -178,40 +178,29 @@ Face restricted(const Face& face, const Quadratic& q, std::span<const double> be
 }  // namespace
 
 template <class S>
-bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::vector<double>& beta,
-                      std::vector<double>& kbeta) {
-    const auto before = beta;
-    auto face = face_of(q, beta, kbeta);
+bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::span<const double> gradient,
+                      std::vector<double>& beta) {
+    auto face = face_of(q, beta, gradient);
     if (face.size() > largest) return false;
+    bool better = false;
     std::vector<double> to;
     for (int round = 0; round < rounds && face.size() >= 2; ++round) {
         fill(face, K, q);
         bool whole = false;
         if (!aim(face) || !search(face, q, beta, to, whole)) break;
+        better = true;
         for (std::int64_t a = 0; a < face.size(); ++a) beta[face.free[a]] = to[a];
         auto rest = restricted(face, q, beta);
         if (whole && rest.size() == face.size()) break;  // the face has its minimum
         rest.H = std::move(face.H);                      // its memory
         face = std::move(rest);
     }
-    bool better = false;
-    double* out = kbeta.data();
-    const auto n = K.d;
-    for (std::size_t k = 0; k < beta.size(); ++k) {
-        if (beta[k] == before[k]) continue;
-        better = true;
-        const S* row = K.data + q.row[k] * K.row_stride;
-        const double much = beta[k] - before[k];
-        simd([&]() MM_LAMBDA {
-            for (std::int64_t c = 0; c < n; ++c) out[c] += much * static_cast<double>(row[c]);
-        });
-    }
     return better;
 }
 
-template bool minimise_on_face(const Dense<float>&, const Quadratic&, std::vector<double>&,
+template bool minimise_on_face(const Dense<float>&, const Quadratic&, std::span<const double>,
                                std::vector<double>&);
-template bool minimise_on_face(const Dense<double>&, const Quadratic&, std::vector<double>&,
+template bool minimise_on_face(const Dense<double>&, const Quadratic&, std::span<const double>,
                                std::vector<double>&);
 
 }  // namespace mm

@@ -10,10 +10,10 @@
 
 namespace mm {
 
-// Moves beta, and K beta of all rows of the square with it, to a better point of the same sums, at
-// which some of the variables have met their bounds; false if none was found.
+// Moves beta, where the gradient per variable is this, to a better point of the same sums, at which
+// some of the variables have met their bounds; false if none was found. Rows are those of K.
 template <class S>
-bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::vector<double>& beta,
-                      std::vector<double>& kbeta);
+bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::span<const double> gradient,
+                      std::vector<double>& beta);
 
 }  // namespace mm

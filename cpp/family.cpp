@@ -10,7 +10,7 @@
 #include "face.hpp"
 #include "multipliers.hpp"
 #include "parallel.hpp"
-#include "simd.hpp"
+#include "sums.hpp"
 
 namespace mm {
 
@@ -18,8 +18,12 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-12;
-// Up to so many rows a square of their own, in the caches of a core, repays its copy.
-constexpr std::int64_t compact = 1024;
+constexpr std::int64_t small = 512;    // rows of which a tile of all of them fits the caches
+constexpr std::int64_t most = 2048;    // rows of a tile: 16 MB
+constexpr std::int64_t some = 256;     // at most so many come to a tile in one round
+constexpr double aim_at = 0.8;          // of tol, for a tile: float falls short of it at times
+constexpr double closer = 0.05;        // a round lowers the violation of its tile to this share
+constexpr std::int64_t tries = 4;      // rounds without gain before a member is given up
 constexpr std::int64_t patience = 500;          // steps before Newton's method is worth a thought
 constexpr std::int64_t band = 128, block = 64;  // rows held, and others, of a product
 
@@ -67,20 +71,6 @@ void settle(const Quadratic& q, std::vector<double>& beta) {
     }
 }
 
-// out += sum_r by_r K_r over the rows of a square.
-template <class S>
-void add_rows(const Dense<S>& K, std::span<const double> by, double* out) {
-    const auto n = K.d;
-    for (std::int64_t r = 0; r < std::ssize(by); ++r) {
-        if (by[r] == 0) continue;
-        const S* row = K.data + r * K.row_stride;
-        const double much = by[r];
-        simd([&]() MM_LAMBDA {
-            for (std::int64_t c = 0; c < n; ++c) out[c] += much * static_cast<double>(row[c]);
-        });
-    }
-}
-
 template <class F>
 void of_dense(const Rows& square, const F& f) {
     std::visit(
@@ -99,8 +89,7 @@ Family::Family(Rows square, Chains chains, std::vector<Member> members,
       data_(std::move(chains)),
       members_(std::move(members)),
       skip_(std::move(skip)),
-      limits_(limits),
-      compact_(kbeta.empty()) {
+      limits_(limits) {
     const auto count = std::ssize(data_.first) - 1;
     chains_.resize(static_cast<std::size_t>(count));
     for (std::int64_t c = 0; c < count; ++c) {
@@ -123,73 +112,77 @@ Family::Family(Rows square, Chains chains, std::vector<Member> members,
     duals_.resize(cells);
     gaps_.resize(cells, inf);
     steps_.resize(cells);
+    order_.resize(static_cast<std::size_t>(count));
+    std::iota(order_.begin(), order_.end(), 0);
+    std::ranges::stable_sort(order_, {}, [&](std::int64_t c) { return data_.patch[c]; });
+    lay_patches(!kbeta.empty());
 }
 
-// Lay out the rows of a chain: of a part of the square a copy, if it is small.
+// The rows of each patch: those of its chains, or all.
+void Family::lay_patches(bool all) {
+    const auto n = rows();
+    std::vector<char> here(static_cast<std::size_t>(n));
+    for (std::size_t a = 0, b = 0; a < order_.size(); a = b) {
+        const auto name = data_.patch[order_[a]];
+        while (std::ssize(patches_) <= name) patches_.emplace_back();
+        auto& patch = patches_[name];
+        std::ranges::fill(here, all ? 1 : 0);
+        for (b = a; b < order_.size() && data_.patch[order_[b]] == name; ++b)
+            for (auto k = data_.first[order_[b]]; k < data_.first[order_[b] + 1]; ++k)
+                here[data_.row[k]] = 1;
+        patch.users = static_cast<std::int64_t>(b - a);
+        for (std::int64_t row = 0; row < n; ++row)
+            if (here[row]) {
+                if (patch.rows.empty() || patch.rows.back() + 1 != row)
+                    patch.runs.push_back({row, std::ssize(patch.rows), 0});
+                patch.rows.push_back(row);
+                ++patch.runs.back().length;
+            }
+        // Rows of other patches are held too: what K beta is there comes later, for all chains.
+        for (auto c = a; c < b; ++c) apart_[order_[c]] = std::ssize(patch.rows) < n;
+    }
+}
+
 void Family::open(std::int64_t index) {
     auto& chain = chains_[index];
+    auto& patch = patches_[data_.patch[index]];
     const auto first = data_.first[index], last = data_.first[index + 1];
-    chain.row.assign(data_.row.begin() + first, data_.row.begin() + last);
-    chain.square = square_;
-    std::vector<std::int64_t> own(chain.row);
-    std::ranges::sort(own);
-    own.erase(std::ranges::unique(own).begin(), own.end());
-    if (compact_ && std::ssize(own) < rows() && std::ssize(own) <= compact) {
-        chain.rows = std::move(own);
-        apart_[index] = 1;
-        std::vector<std::int64_t> place(static_cast<std::size_t>(rows()), -1);
-        for (std::int64_t r = 0; r < std::ssize(chain.rows); ++r) place[chain.rows[r]] = r;
-        for (auto& row : chain.row) row = place[row];
-        for (const auto row : chain.rows) chain.diagonal.push_back(data_.diagonal[row]);
-        of_dense(square_, [&](const auto& K) { gather(chain, K); });
-    } else {
-        chain.diagonal = data_.diagonal;
+    std::vector<char> met(patch.rows.size(), 0);
+    chain.shares = std::ssize(patch.rows) <= small;
+    for (auto k = first; k < last; ++k) {
+        const auto at = std::ranges::lower_bound(patch.rows, data_.row[k]) - patch.rows.begin();
+        chain.place.push_back(at);
+        chain.shares = chain.shares && !std::exchange(met[at], 1);
     }
-    if (chain.beta.empty()) chain.beta.resize(chain.row.size());
-    if (chain.kbeta.empty()) chain.kbeta.resize(static_cast<std::size_t>(rows_of(chain)));
+    if (chain.shares)
+        std::call_once(patch.made, [&] {
+            of_dense(square_, [&](const auto& K) { patch.tile.grow(K, patch.rows); });
+        });
+    const auto count = chain.place.size();
+    if (chain.beta.empty()) chain.beta.resize(count);
+    if (chain.kbeta.empty()) chain.kbeta.resize(patch.rows.size());
     chain.beta_then = chain.beta;
     chain.kbeta_then = chain.kbeta;
+    chain.r.resize(count);
+    chain.wish.resize(count);
+    chain.slots = chain.shares ? chain.place : std::vector<std::int64_t>(count, -1);
+    if (!chain.shares) return;
+    chain.variables.assign(patch.rows.size(), -1);
+    for (std::size_t k = 0; k < count; ++k)
+        chain.variables[chain.place[k]] = static_cast<std::int64_t>(k);
 }
 
-// Runs of consecutive rows, as sorted classes have them, are copied as blocks.
-template <class T>
-void Family::gather(Chain& chain, const Dense<T>& K) {
-    const auto n = std::ssize(chain.rows);
-    chain.memory = allocate<char>(n * n * static_cast<std::int64_t>(sizeof(T)));
-    T* out = reinterpret_cast<T*>(chain.memory.get());
-    struct Run {
-        std::int64_t from, to, length;
-    };
-    std::vector<Run> runs;
-    for (std::int64_t r = 0; r < n; ++r)
-        if (r > 0 && chain.rows[r] == chain.rows[r - 1] + 1)
-            ++runs.back().length;
-        else
-            runs.push_back({chain.rows[r], r, 1});
-    for (const auto row : chain.rows) {
-        const T* from = K.data + row * K.row_stride;
-        for (const auto& run : runs) std::copy_n(from + run.from, run.length, out + run.to);
-        out += n;
-    }
-    chain.square = Dense<T>{reinterpret_cast<T*>(chain.memory.get()), n, n, n, 1};
-}
-
-Quadratic Family::problem(const Chain& chain, std::int64_t index, const Member& member) const {
+Quadratic Family::problem(std::int64_t index) const {
+    const auto& chain = chains_[index];
+    const auto& member = members_[chain.next];
     const auto first = data_.first[index], last = data_.first[index + 1], g = data_.groups;
-    const auto part = [&](const std::vector<double>& all, double by) {
-        std::vector<double> out(all.begin() + first, all.begin() + last);
-        if (by != 1)
-            for (auto& value : out) value *= by;
-        return out;
+    const auto part = [&](const auto& all) {
+        return std::decay_t<decltype(all)>(all.begin() + first, all.begin() + last);
     };
-    Quadratic q{part(data_.s, 1),
-                part(data_.l, member.box),
-                part(data_.u, member.box),
-                part(data_.D, member.diagonal),
-                chain.row,
-                {data_.group.begin() + first, data_.group.begin() + last},
-                {data_.m.begin() + index * g, data_.m.begin() + (index + 1) * g},
-                chain.diagonal};
+    Quadratic q{part(data_.s),   chain.l,           chain.u,
+                part(data_.D),   part(data_.row),   part(data_.group),
+                {data_.m.begin() + index * g, data_.m.begin() + (index + 1) * g}, {}};
+    for (auto& d : q.D) d *= member.diagonal;
     for (auto& m : q.m) m *= member.sum;
     return q;
 }
@@ -197,89 +190,234 @@ Quadratic Family::problem(const Chain& chain, std::int64_t index, const Member& 
 // Prepare the next member; false where the last solution is that of this one too.
 bool Family::begin(std::int64_t index) {
     auto& chain = chains_[index];
-    auto q = problem(chain, index, members_[chain.next]);
+    const auto& member = members_[chain.next];
+    const auto first = data_.first[index];
+    const bool fresh = chain.l.empty();
     auto beta = chain.beta;
-    const bool flat = std::ranges::all_of(q.D, [](double d) { return d == 0; });
-    bool same = !chain.l.empty() && (flat || chain.scale == members_[chain.next].diagonal);
+    bool same = !fresh, flat = true, none = true;
+    chain.l.resize(beta.size());
+    chain.u.resize(beta.size());
     for (std::int64_t k = 0; k < std::ssize(beta); ++k) {
-        if (!chain.l.empty()) {  // what stands at a bound stays there
+        const double l = data_.l[first + k] * member.box, u = data_.u[first + k] * member.box;
+        if (!fresh) {  // what stands at a bound stays there
             const bool at_l = beta[k] == chain.l[k], at_u = beta[k] == chain.u[k];
-            same = same && !(at_l && q.l[k] != chain.l[k]) && !(at_u && q.u[k] != chain.u[k]);
-            if (at_l || at_u) beta[k] = at_l ? q.l[k] : q.u[k];
+            same = same && !(at_l && l != chain.l[k]) && !(at_u && u != chain.u[k]);
+            if (at_l || at_u) beta[k] = at_l ? l : u;
         }
-        const double to = std::clamp(beta[k], q.l[k], q.u[k]);
+        const double to = std::clamp(beta[k], l, u);
         same = same && to == beta[k];
         beta[k] = to;
+        chain.l[k] = l;
+        chain.u[k] = u;
+        flat = flat && data_.D[first + k] == 0;
     }
-    same = same && (chain.sum == members_[chain.next].sum ||
-                    std::ranges::all_of(q.m, [](double m) { return m == 0; }));
-    chain.l = q.l;
-    chain.u = q.u;
-    chain.scale = members_[chain.next].diagonal;
-    chain.sum = members_[chain.next].sum;
+    for (std::int64_t g = 0; g < data_.groups; ++g)
+        none = none && data_.m[index * data_.groups + g] == 0;
+    same = same && (flat || chain.scale == member.diagonal) && (none || chain.sum == member.sum);
+    chain.scale = member.diagonal;
+    chain.sum = member.sum;
     if (same) return false;
-    settle(q, beta);
-    std::vector<double> by(chain.kbeta.size(), 0.0);
-    for (std::int64_t k = 0; k < std::ssize(beta); ++k) by[q.row[k]] += beta[k] - chain.beta[k];
-    const auto n = std::ssize(chain.kbeta);
-    if (std::ssize(data_.diagonal) == n) {  // rows that no variable of the chain lies on
-        std::vector<char> met(chain.kbeta.size(), 0);
-        for (const auto row : q.row) met[row] = 1;
-        for (std::int64_t row = 0; row < n; ++row)
-            if (!met[row]) {
-                for (auto* each : {&q.s, &q.l, &q.u, &q.D}) each->push_back(0.0);
-                q.row.push_back(row);
-                q.group.push_back(q.m.empty() ? -1 : 0);
-                beta.push_back(0.0);
-            }
-    }
-    of_dense(chain.square, [&](const auto& K) {
-        add_rows(K, by, chain.kbeta.data());
-        chain.work = std::make_unique<Smo>(Source{K, nullptr}, std::move(q), std::move(beta),
-                                           chain.kbeta, limits_.tol, false, sizeof(*K.data) == 4, 0,
-                                           limits_.working_set, /*fixed_too=*/true);
-    });
+    settle(problem(index), beta);
+    move(index, beta);
+    chain.going = true;
+    chain.steps = chain.idle = 0;
+    chain.gained = 0;
     chain.leap = steps_to_leap(index);
     return true;
+}
+
+// K beta += sum over these variables of by times their rows.
+void Family::add(std::int64_t index, std::span<const std::int64_t> variables,
+                 std::span<const double> by, std::vector<double>& kbeta) const {
+    const auto& patch = patches_[data_.patch[index]];
+    of_dense(square_, [&]<class S>(const Dense<S>& K) {
+        std::vector<const S*> rows(variables.size());
+        for (const auto& [from, to, length] : patch.runs) {
+            for (std::size_t r = 0; r < rows.size(); ++r)
+                rows[r] = K.data + data_.row[data_.first[index] + variables[r]] * K.row_stride + from;
+            add_rows(rows, by.data(), kbeta.data() + to, length);
+        }
+    });
+}
+
+void Family::move(std::int64_t index, std::span<const double> to) {
+    auto& chain = chains_[index];
+    std::vector<std::int64_t> moved;
+    std::vector<double> by;
+    for (std::int64_t k = 0; k < std::ssize(to); ++k)
+        if (to[k] != chain.beta[k]) {
+            moved.push_back(k);
+            by.push_back(to[k] - chain.beta[k]);
+            chain.beta[k] = to[k];
+        }
+    add(index, moved, by, chain.kbeta);
+}
+
+// r = s - K beta - D beta, and its extremes per group; returns the violation.
+double Family::look(std::int64_t index) {
+    auto& chain = chains_[index];
+    const auto first = data_.first[index];
+    const auto parts = static_cast<std::size_t>(std::max<std::int64_t>(data_.groups, 1));
+    chain.high.assign(parts, -inf);
+    chain.low.assign(parts, inf);
+    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k) {
+        const double beta = chain.beta[k];
+        const double r = data_.s[first + k] - chain.kbeta[chain.place[k]] - diagonal(index, k) * beta;
+        const auto g = std::max<std::int64_t>(data_.group[first + k], 0);
+        chain.r[k] = r;
+        if (!std::isfinite(r)) return inf;  // nothing may be called solved here
+        if (beta < chain.u[k]) chain.high[g] = std::max(chain.high[g], r);
+        if (beta > chain.l[k]) chain.low[g] = std::min(chain.low[g], r);
+    }
+    double worst = 0;
+    for (std::size_t g = 0; g < parts; ++g)
+        worst = std::max(worst, data_.groups > 0 ? chain.high[g] - chain.low[g]
+                                                 : std::max(chain.high[g], -chain.low[g]));
+    return worst;
+}
+
+// Solve over a tile, and bring K beta up to date with what has moved; false when the member is
+// solved, or is to be given up.
+bool Family::round(std::int64_t index) {
+    auto& chain = chains_[index];
+    const double worst = look(index);
+    if (worst <= limits_.tol || !std::isfinite(worst)) return false;
+    if (chain.steps >= limits_.steps || chain.idle >= tries) return false;
+    if (chain.steps >= chain.leap) {
+        leap(index);
+        return true;
+    }
+    if (!chain.shares) admit(index);
+    const auto& tile = chain.shares ? patches_[data_.patch[index]].tile : chain.tile;
+    auto& p = chain.problem;
+    const auto first = data_.first[index];
+    p.resize(tile.size());
+    p.groups = data_.groups;
+    for (std::int64_t slot = 0; slot < tile.size(); ++slot) {
+        const auto k = chain.variables[slot];
+        if (k < 0) continue;
+        p.beta[slot] = chain.beta[k];
+        p.l[slot] = chain.l[k];
+        p.u[slot] = chain.u[k];
+        p.D[slot] = diagonal(index, k);
+        p.diagonal[slot] = data_.diagonal[data_.row[first + k]];
+        p.r[slot] = chain.r[k];
+        p.group[slot] = data_.group[first + k];
+    }
+    const double aim = chain.shares ? aim_at * limits_.tol
+                                    : std::max(aim_at * limits_.tol, closer * worst);
+    const auto until = std::min({chain.leap, limits_.steps, chain.steps + 4 * tile.size()});
+    const auto outcome = chain.solver.solve(tile, p, aim, until - chain.steps);
+    auto to = chain.beta;
+    for (std::int64_t slot = 0; slot < tile.size(); ++slot)
+        if (const auto k = chain.variables[slot]; k >= 0) to[k] = p.beta[slot];
+    chain.steps += outcome.steps;
+    if (outcome.unbounded) chain.idle = tries;
+    advance(index, to);
+    return true;
+}
+
+// Move, and see what it has gained: exact for a quadratic, up to rounding.
+double Family::advance(std::int64_t index, const std::vector<double>& to) {
+    auto& chain = chains_[index];
+    const auto before = chain.beta;
+    const auto first = data_.first[index];
+    move(index, to);
+    double gain = 0, size = 0;
+    for (std::int64_t k = 0; k < std::ssize(to); ++k) {
+        const double by = to[k] - before[k];
+        if (by == 0) continue;
+        const double r = data_.s[first + k] - chain.kbeta[chain.place[k]] - diagonal(index, k) * to[k];
+        gain += 0.5 * by * (chain.r[k] + r);
+        size += std::abs(by * data_.s[first + k]) + std::abs(by * r);
+    }
+    chain.idle = gain > 1e-15 * size ? 0 : chain.idle + 1;
+    chain.gained += gain;
+    return gain;
+}
+
+// Let the variables that most want to move come to the tile of a chain: as many that want to rise
+// as want to fall, of each group together. Where it is full, those that want it least leave.
+void Family::admit(std::int64_t index) {
+    auto& chain = chains_[index];
+    const auto first = data_.first[index], count = std::ssize(chain.beta);
+    std::vector<std::int64_t> rising, falling;
+    std::int64_t wanted = 0;
+    for (std::int64_t k = 0; k < count; ++k) {
+        const auto g = std::max<std::int64_t>(data_.group[first + k], 0);
+        const double middle = data_.groups > 0 ? 0.5 * (chain.high[g] + chain.low[g]) : 0.0;
+        const double up = chain.beta[k] < chain.u[k] ? chain.r[k] - middle : -inf,
+                     down = chain.beta[k] > chain.l[k] ? middle - chain.r[k] : -inf;
+        chain.wish[k] = std::max(up, down);
+        if (!(chain.wish[k] > 0)) continue;
+        ++wanted;
+        if (chain.slots[k] < 0) (up > down ? rising : falling).push_back(k);
+    }
+    const auto before = [&](std::int64_t a, std::int64_t b) {
+        return chain.wish[a] != chain.wish[b] ? chain.wish[a] > chain.wish[b] : a < b;
+    };
+    std::vector<std::int64_t> more;
+    for (auto* each : {&rising, &falling}) {
+        const auto most_of_them = std::min<std::int64_t>(std::ssize(*each), some / 2);
+        std::ranges::nth_element(*each, each->begin() + most_of_them, before);
+        more.insert(more.end(), each->begin(), each->begin() + most_of_them);
+    }
+    std::ranges::sort(more);
+    const auto size = chain.tile.size();
+    auto stay = std::min(size, most - std::ssize(more));
+    if (size > 2 * wanted + some) stay = std::min(stay, wanted + some / 2);
+    if (stay < size) {
+        std::vector<std::int64_t> slots(static_cast<std::size_t>(size));
+        std::iota(slots.begin(), slots.end(), 0);
+        std::ranges::nth_element(slots, slots.begin() + stay, [&](std::int64_t a, std::int64_t b) {
+            return before(chain.variables[a], chain.variables[b]);
+        });
+        slots.resize(static_cast<std::size_t>(stay));
+        std::ranges::sort(slots);
+        for (const auto k : chain.variables) chain.slots[k] = -1;
+        for (std::int64_t slot = 0; slot < stay; ++slot) {
+            chain.variables[slot] = chain.variables[slots[slot]];
+            chain.slots[chain.variables[slot]] = slot;
+        }
+        chain.variables.resize(static_cast<std::size_t>(stay));
+        chain.tile.keep(slots);
+    }
+    std::vector<std::int64_t> rows;
+    for (const auto k : more) {
+        chain.slots[k] = std::ssize(chain.variables);
+        chain.variables.push_back(k);
+        rows.push_back(data_.row[first + k]);
+    }
+    of_dense(square_, [&](const auto& K) { chain.tile.grow(K, rows); });
 }
 
 // Pairs creep where C is large and the free variables have settled. Newton's method costs as much
 // as so many of their steps.
 std::int64_t Family::steps_to_leap(std::int64_t index) const {
     const auto& chain = chains_[index];
-    const auto& work = *chain.work;
     std::int64_t free = 0;
-    for (std::int64_t k = 0; k < std::ssize(chain.l); ++k)
-        free += chain.l[k] < work.beta()[k] && work.beta()[k] < chain.u[k];
+    for (std::size_t k = 0; k < chain.l.size(); ++k)
+        free += chain.l[k] < chain.beta[k] && chain.beta[k] < chain.u[k];
     const double price = static_cast<double>(free * free) * static_cast<double>(free) /
-                         static_cast<double>(20 * rows_of(chain));
+                         static_cast<double>(20 * std::ssize(chain.kbeta));
     const auto steps = std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
-    return work.iterations() + chain.reserve * steps;
+    return chain.steps + chain.reserve * steps;
 }
 
 void Family::leap(std::int64_t index) {
     auto& chain = chains_[index];
-    auto& work = *chain.work;
-    const auto& member = members_[chain.next];
-    std::vector<double> beta(work.beta().begin(), work.beta().end()), kbeta = work.kbeta();
-    const auto q = problem(chain, index, member);
-    const auto value = [&] {
-        double sum = 0;
-        for (std::size_t k = 0; k < chain.l.size(); ++k)
-            sum += beta[k] * (q.s[k] - 0.5 * kbeta[q.row[k]] - 0.5 * q.D[k] * beta[k]);
-        return sum;
-    };
-    const double before = value(), creeping = work.gained();
+    const auto q = problem(index);
+    std::vector<double> gradient;
+    for (const double r : chain.r) gradient.push_back(-r);
+    auto to = chain.beta;
     bool better = false;
-    of_dense(chain.square, [&](const auto& K) { better = minimise_on_face(K, q, beta, kbeta); });
+    of_dense(square_, [&](const auto& K) { better = minimise_on_face(K, q, gradient, to); });
+    const double creeping = chain.gained;
     // Where it gains less than the steps before it, the free variables are not yet the right ones.
-    chain.reserve = better && value() - before > 0.1 * creeping
+    chain.reserve = better && advance(index, to) > 0.1 * creeping
                         ? 1
                         : std::min<std::int64_t>(2 * chain.reserve, 4);
-    if (better) {
-        work.assign(beta);
-        work.refresh(kbeta);
-    }
+    chain.gained = 0;
     chain.leap = steps_to_leap(index);
 }
 
@@ -296,10 +434,10 @@ void Family::settle_multipliers(const Chain& chain, std::int64_t index,
                 pinned[g] = 1;
         }
     if (std::ranges::all_of(pinned, [](char p) { return p != 0; })) return;
-    const auto q = problem(chain, index, members_[chain.next]);
+    const auto q = problem(index);
     std::vector<double> wish;
     for (std::int64_t k = 0; k < std::ssize(q.s); ++k)
-        wish.push_back(q.s[k] - chain.kbeta[q.row[k]]);
+        wish.push_back(q.s[k] - chain.kbeta[chain.place[k]]);
     const Constraints of{q.s, q.l, q.u, q.D, q.group, q.m, 1e3 * rounding};
     const auto found = best_multipliers(of, wish, q.D);
     for (std::size_t g = 0; g < found.size(); ++g)
@@ -313,7 +451,7 @@ double Family::gap(const Chain& chain, std::int64_t index,
     for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k) {
         const auto all = data_.first[index] + k, g = data_.group[all];
         const double D = data_.D[all] * members_[chain.next].diagonal;
-        const double r = data_.s[all] - chain.kbeta[chain.row[k]] - D * chain.beta[k] -
+        const double r = data_.s[all] - chain.kbeta[chain.place[k]] - D * chain.beta[k] -
                          (g < 0 ? 0.0 : multipliers[g]);
         const double room = r > 0 ? chain.u[k] - chain.beta[k] : chain.beta[k] - chain.l[k];
         const double far = D > 0 ? std::min(room, std::abs(r) / D) : room;
@@ -324,30 +462,20 @@ double Family::gap(const Chain& chain, std::int64_t index,
 
 void Family::finish(std::int64_t index) {
     auto& chain = chains_[index];
-    auto& work = *chain.work;
-    work.rebalance();
-    chain.beta.assign(work.beta().begin(), work.beta().begin() + std::ssize(chain.beta));
-    chain.kbeta = work.kbeta();
-    const auto bounds = work.bounds();
+    const double violation = look(index);
     std::vector<double> multipliers;
-    double violation = 0;
-    for (const auto& [high, low] : bounds) {
-        violation = std::max(violation, data_.groups > 0 ? high - low : std::max(high, -low));
+    for (std::int64_t g = 0; g < data_.groups; ++g) {
+        const double high = chain.high[g], low = chain.low[g];
         multipliers.push_back(std::isinf(high) ? low : std::isinf(low) ? high : 0.5 * (high + low));
     }
-    multipliers.resize(static_cast<std::size_t>(data_.groups));
-    const auto first = data_.first[index];
     settle_multipliers(chain, index, multipliers);
     double dual = 0;
-    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k) {
-        const double beta = chain.beta[k];
-        if (beta == 0) continue;
-        const double D = data_.D[first + k] * members_[chain.next].diagonal;
-        dual += beta * (data_.s[first + k] - 0.5 * chain.kbeta[chain.row[k]] - 0.5 * D * beta);
-    }
-    record(index, multipliers, violation, dual, work.estimated_gap(), work.iterations());
-    chain.work.reset();
-    chain.steps = 0;
+    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k)
+        if (const double beta = chain.beta[k]; beta != 0)
+            dual += beta * (data_.s[data_.first[index] + k] - 0.5 * chain.kbeta[chain.place[k]] -
+                            0.5 * diagonal(index, k) * beta);
+    record(index, multipliers, violation, dual, gap(chain, index, multipliers), chain.steps);
+    chain.going = false;
 }
 
 // Note down where the chain stands as the solution of its next member.
@@ -361,7 +489,7 @@ void Family::record(std::int64_t index, std::span<const double> multipliers, dou
     duals_[cell] = dual;
     gaps_[cell] = gap;
     steps_[cell] = static_cast<double>(steps);
-    if (chain.rows.empty()) {  // K beta is there for all rows
+    if (!apart_[index]) {  // K beta is there for all rows
         auto out = held_.begin() + q * rows_held() + held_at_[index];
         const auto fold = data_.fold[index];
         for (auto h = data_.first_held[fold]; h < data_.first_held[fold + 1]; ++h)
@@ -434,32 +562,39 @@ void Family::hold(std::int64_t fold, std::int64_t first, std::int64_t last) {
 
 // How far K beta, summed up along the chain, has come off what a fresh product of all that moved
 // since its start gives. K beta at the start may have shares of variables that are not here.
-double Family::drift(const Chain& chain) const {
-    std::vector<double> by(chain.kbeta.size(), 0.0), fresh(chain.kbeta_then);
+double Family::drift(std::int64_t index) const {
+    const auto& chain = chains_[index];
+    std::vector<std::int64_t> moved;
+    std::vector<double> by, fresh(chain.kbeta_then);
     for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k)
-        by[chain.row[k]] += chain.beta[k] - chain.beta_then[k];
-    of_dense(chain.square, [&](const auto& K) { add_rows(K, by, fresh.data()); });
+        if (chain.beta[k] != chain.beta_then[k]) {
+            moved.push_back(k);
+            by.push_back(chain.beta[k] - chain.beta_then[k]);
+        }
+    add(index, moved, by, fresh);
     double worst = 0;
-    for (std::size_t r = 0; r < by.size(); ++r)
+    for (std::size_t r = 0; r < fresh.size(); ++r)
         worst = std::max(worst, std::abs(fresh[r] - chain.kbeta[r]));
     return worst;
 }
 
 void Family::close(std::int64_t index) {
     auto& chain = chains_[index];
-    const double off = 2 * drift(chain);
+    const double off = 2 * drift(index);
     for (std::int64_t q = 0; q < length(); ++q) violations_[index * length() + q] += off;
     Chain ended;  // without its memory
     ended.next = chain.next;
     chain = std::move(ended);
+    auto& patch = patches_[data_.patch[index]];
+    if (--patch.users == 0) patch.tile = Tile();
 }
 
 void Family::work(std::int64_t index, double deadline) {
     auto& chain = chains_[index];
     while (chain.next < length() && now() < deadline) {
         const auto cell = index * length() + chain.next;
-        if (chain.row.empty()) open(index);
-        if (!chain.work) {
+        if (chain.place.empty()) open(index);
+        if (!chain.going) {
             if (!skip_.empty() && skip_[cell]) {
                 ++chain.next;
                 ++done_;
@@ -472,25 +607,7 @@ void Family::work(std::int64_t index, double deadline) {
                        gap(chain, index, before), 0);
             }
         }
-        if (chain.work) {
-            const auto until = std::min(chain.leap, limits_.steps);
-            const auto outcome =
-                chain.work->step(until - chain.work->iterations(), deadline - now(), 1);
-            const auto steps = chain.work->iterations();
-            if (outcome == Outcome::running && steps < until) return;
-            if (outcome == Outcome::running && steps < limits_.steps) {
-                leap(index);
-                continue;
-            }
-            const bool progress = std::exchange(chain.steps, steps) < steps;
-            if (outcome != Outcome::unbounded && steps < limits_.steps && progress &&
-                chain.work->violation() > limits_.tol) {
-                const auto sums = chain.work->kbeta();  // of stored rows: nothing has drifted
-                chain.work->refresh(sums);
-                continue;
-            }
-            finish(index);
-        }
+        if (chain.going && !round(index)) finish(index);
         if (chain.next == length()) close(index);
     }
 }
@@ -499,7 +616,7 @@ bool Family::run(double seconds, int threads) {
     Pool pool(threads);
     const double deadline = now() + seconds;
     pool.run(chains(), 64 * count() * rows(),
-             [&](std::int64_t index, int) { work(index, deadline); });
+             [&](std::int64_t index, int) { work(order_[index], deadline); });
     if (done_ < count()) return false;
     if (std::exchange(held_all_, true)) return true;
     struct Band {

@@ -5,12 +5,13 @@
 
 #include <atomic>
 #include <cstdint>
-#include <memory>
+#include <deque>
+#include <mutex>
 #include <span>
 #include <vector>
 
-#include "memory.hpp"
 #include "smo.hpp"
+#include "tile.hpp"
 
 namespace mm {
 
@@ -27,6 +28,7 @@ class Family {
         std::int64_t groups = 0;
         std::vector<double> diagonal;  // per row of the square
         std::vector<std::int64_t> fold, first_held, held;
+        std::vector<std::int64_t> patch;  // per chain, from 0 on: those of one live on its rows
     };
     // What a member of every chain multiplies.
     struct Member {
@@ -34,7 +36,6 @@ class Family {
     };
     struct Limits {
         double tol;
-        std::int64_t working_set;
         std::int64_t steps;  // of a member, beyond which it is given up
     };
 
@@ -67,32 +68,53 @@ class Family {
     std::int64_t chains() const { return std::ssize(chains_); }
 
  private:
+    // Rows of the square on which some chains live, such as all folds of a pair of classes. Up to
+    // some size these share a tile.
+    struct Patch {
+        struct Run {
+            std::int64_t from, to, length;  // rows side by side, in the square and here
+        };
+        std::vector<std::int64_t> rows;  // of the square, ascending
+        std::vector<Run> runs;
+        Tile tile;
+        std::once_flag made;
+        std::atomic<std::int64_t> users{0};  // chains that have not ended
+    };
     struct Chain {
-        std::int64_t next = 0;           // member
-        std::unique_ptr<Smo> work;       // at it
-        std::vector<std::int64_t> rows;  // of the square: where its own lie; empty: all of them
-        std::vector<std::int64_t> row;   // of each variable, among these
-        Rows square;                     // of these
-        Large<char> memory;
-        std::vector<double> diagonal;
-        std::vector<double> beta, kbeta, l, u;      // where it stands, and within which bounds
-        std::vector<double> beta_then, kbeta_then;  // where it was told to start
-        std::int64_t steps = 0, leap = 0;    // of this member: at the last look, and until Newton's
-        std::int64_t reserve = 1;            // towards Newton's method: it has gained little
-        double box = 0, sum = 0, scale = 0;  // what it was solved for last
+        std::int64_t next = 0;                           // member
+        bool going = false;                              // at it
+        std::vector<std::int64_t> place;                 // of each variable, in its patch
+        bool shares = false;                             // the tile of its patch, or has its own
+        Tile tile;
+        std::vector<std::int64_t> slots, variables;      // of each variable in its own tile, back
+        std::vector<double> beta, kbeta, l, u, r, wish;  // where it stands; K beta per row
+        std::vector<double> beta_then, kbeta_then;       // where it was told to start
+        std::vector<double> high, low;                   // per group, of r
+        TileProblem problem;
+        TileSolver solver;
+        std::int64_t steps = 0, leap = 0, idle = 0;  // of this member; idle: rounds without gain
+        std::int64_t reserve = 1;             // towards Newton's method: it has gained little
+        double gained = 0;                    // since Newton's method was tried last
+        double sum = 0, scale = 0;   // what it was solved for last
     };
 
     std::int64_t variables() const { return std::ssize(data_.s); }
     std::int64_t rows() const { return std::ssize(data_.diagonal); }
-    std::int64_t rows_of(const Chain& chain) const {
-        return chain.rows.empty() ? rows() : std::ssize(chain.rows);
-    }
+    void lay_patches(bool all);
     void open(std::int64_t index);
     void close(std::int64_t index);
-    template <class T>
-    void gather(Chain& chain, const Dense<T>& K);
-    Quadratic problem(const Chain& chain, std::int64_t index, const Member& member) const;
+    double diagonal(std::int64_t index, std::int64_t k) const {  // what is added to K
+        return data_.D[data_.first[index] + k] * members_[chains_[index].next].diagonal;
+    }
+    Quadratic problem(std::int64_t index) const;
     bool begin(std::int64_t index);
+    void add(std::int64_t index, std::span<const std::int64_t> variables,
+             std::span<const double> by, std::vector<double>& kbeta) const;
+    void move(std::int64_t index, std::span<const double> to);
+    double advance(std::int64_t index, const std::vector<double>& to);
+    double look(std::int64_t index);
+    bool round(std::int64_t index);
+    void admit(std::int64_t index);
     std::int64_t steps_to_leap(std::int64_t index) const;
     void leap(std::int64_t index);
     void settle_multipliers(const Chain& chain, std::int64_t index,
@@ -103,7 +125,7 @@ class Family {
                 double dual, double gap, std::int64_t steps);
     void work(std::int64_t index, double deadline);
     void hold(std::int64_t fold, std::int64_t first, std::int64_t last);
-    double drift(const Chain& chain) const;
+    double drift(std::int64_t index) const;
     std::int64_t rows_held() const { return held_at_.back(); }
 
     Rows square_;
@@ -111,10 +133,11 @@ class Family {
     std::vector<Member> members_;
     std::vector<char> skip_;
     Limits limits_;
-    bool compact_;  // chains may work on a square of their own
+    std::deque<Patch> patches_;
+    std::vector<std::int64_t> order_;  // of the work: chains of a patch follow one another
     std::vector<Chain> chains_;
     std::vector<std::int64_t> held_at_;  // per chain: its first of the rows held
-    std::vector<char> same_, apart_;     // as the member before it; on a square of its own
+    std::vector<char> same_, apart_;     // as the member before it; on a part of the square
     bool held_all_ = false;
     std::vector<double> beta_, held_, multipliers_, violations_, duals_, gaps_, steps_;
     std::atomic<std::int64_t> done_{0};

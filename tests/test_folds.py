@@ -163,7 +163,7 @@ def test_a_start_off_balance_is_put_right():
             as_rows(gram.matrix), np.array([0, 17]), fold.s, fold.l, fold.u, fold.D, fold.row,
             fold.group, fold.m[None], gram.diag, np.ones((1, 3)), np.array([0]),
             np.array([0, 17]), np.arange(17), whole.beta, gram.matvec(whole.beta)[None],
-            np.zeros(0, dtype=np.int64), tol=1e9, working_set=256, steps=1000,
+            np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64), tol=1e9, steps=1000,
         )  # fmt: skip
         assert family.run(10.0, 1)
         beta = family.beta[0]
@@ -229,8 +229,8 @@ def test_bad_families_are_refused():
         "beta": np.zeros(0),
         "kbeta": np.zeros((0, 0)),
         "skip": np.zeros(0, dtype=np.int64),
+        "patch": zero[:1],
         "tol": 1e-3,
-        "working_set": 256,
         "steps": 1000,
     }
     family = _core.Family(**good)
@@ -252,6 +252,7 @@ def test_bad_families_are_refused():
         "beta": np.zeros(3),
         "kbeta": np.zeros((1, 3)),
         "skip": zero[:1],
+        "patch": zero[:1] + 1,
     }
     for name, value in bad.items():
         with pytest.raises(ValueError, match="square of K"):

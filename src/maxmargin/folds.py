@@ -33,7 +33,6 @@ _ROUNDS = 8
 _TINY, _CLOSER = 256, 1e-7  # where the same digits, whatever the path was, cost little
 _MOST, _PATIENCE = 20_000, 200  # steps, and steps per variable, before a fold is given up
 _CLEAR = 10.0  # times tol: what is divided by a smaller margin is known to no digit
-_WORKING_SETS = 256, 512  # slots of a round: up to 4096 rows, and beyond
 
 
 def stratified(labels: NDArray[np.generic], most: int = 5) -> Ints:
@@ -306,7 +305,7 @@ class _Folds:
             p.gram.diag[rows], np.ones((1, 3)), np.zeros(count, dtype=np.int64),
             np.array([0, len(rows)]), np.arange(len(rows)),
             self.beta[cells].ravel(), self.kbeta[row_cells], np.zeros(0, dtype=np.int64),
-            tol=closer * self.tol, working_set=_WORKING_SETS[len(rows) > 4096],
+            np.zeros(count, dtype=np.int64), tol=closer * self.tol,
             steps=_MOST + _PATIENCE * len(variables),
         )  # fmt: skip
         while not family.run(_SECONDS, self.threads):

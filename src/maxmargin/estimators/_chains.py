@@ -25,7 +25,6 @@ _DRIFT = 0.9  # of tol: the fresh gradient confirms it
 _PASSES = 3  # over rounded entries, before the ordinary solver takes over
 _CLOSER = 0.5  # of tol: such a pass had better be the last
 _STEPS = 2_000_000  # pair steps of one problem, before the ordinary solver takes it over
-_WORKING_SETS = 256, 512  # slots of a round: up to 4096 rows, and beyond
 
 
 @dataclass(frozen=True)
@@ -122,13 +121,15 @@ def solve_chains(
     fold = np.array([c.fold for c in chains], dtype=np.int64)
     ends = np.cumsum([0] + [len(h) for h in held])
     rows = join("rows")
+    names = {name: k for k, name in enumerate(dict.fromkeys(chain.name for chain in chains))}
+    patch = np.array([names[chain.name] for chain in chains], dtype=np.int64)
     none: Ints = np.zeros(0, dtype=np.int64)
     family = _core.Family(
         as_rows(matrix), first, join("s"), join("l"), join("u"), join("D"), rows, join("group"),
         np.stack([c.m for c in chains]), diagonal, members.factors, fold, ends,
         np.concatenate(held), *(start or (np.zeros(0), np.zeros((0, 0)))),
-        none if skip is None else skip.ravel().astype(np.int64), tol=_DRIFT * tol,
-        working_set=_WORKING_SETS[len(diagonal) > 4096], steps=max_steps,
+        none if skip is None else skip.ravel().astype(np.int64), patch, tol=_DRIFT * tol,
+        steps=max_steps,
     )  # fmt: skip
     with one_blas_thread():
         while not family.run(_SECONDS, threads()):

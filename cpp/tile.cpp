@@ -1,0 +1,297 @@
+#include "tile.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+#include <utility>
+
+#include "simd.hpp"
+
+namespace mm {
+
+namespace {
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+constexpr std::int64_t lanes_at_most = 16;
+// Entries are off by 2^-24 of their size: a curvature below this share of K_ii + K_jj is not known.
+constexpr float least = 2.5e-7f;
+
+constexpr std::int64_t padded(std::int64_t count) {
+    return (count + lanes_at_most - 1) / lanes_at_most * lanes_at_most;
+}
+
+// Registers of floats and of indices; of one where the compiler has no vectors of its own.
+template <int bytes>
+struct Lanes {
+#if defined(__GNUC__)
+    static constexpr std::int64_t count = bytes / 4;
+    typedef float Floats __attribute__((vector_size(bytes)));
+    typedef std::int32_t Ints __attribute__((vector_size(bytes)));
+#else
+    static constexpr std::int64_t count = 1;
+    using Floats = float;
+    using Ints = std::int32_t;
+#endif
+};
+
+constexpr std::int32_t ascending[lanes_at_most] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                   8, 9, 10, 11, 12, 13, 14, 15};
+
+// By reference: registers that are returned would need one instruction set for all callers.
+template <class V>
+MM_INLINE void read(V& to, const void* from) {
+    std::memcpy(&to, from, sizeof to);
+}
+
+template <class T, class V>
+MM_INLINE void write(T* to, const V& from) {
+    std::memcpy(to, &from, sizeof from);
+}
+
+// The largest of the lanes: in halves, which costs the fewest steps.
+template <class T, int bytes, class V>
+MM_INLINE T largest(const V& values) {
+    if constexpr (sizeof(V) <= 16) {
+        T each[sizeof(V) / 4];
+        write(each, values);
+        T top = each[0];
+        for (std::size_t t = 1; t < sizeof(V) / 4; ++t) top = each[t] > top ? each[t] : top;
+        return top;
+    } else {
+        using Half = std::conditional_t<std::is_same_v<T, float>, typename Lanes<bytes / 2>::Floats,
+                                        typename Lanes<bytes / 2>::Ints>;
+        Half parts[2];
+        std::memcpy(parts, &values, sizeof parts);
+        return largest<T, bytes / 2>(parts[1] > parts[0] ? parts[1] : parts[0]);
+    }
+}
+
+// The largest value, and of equals the lowest index.
+template <int bytes, class F, class I>
+MM_INLINE std::pair<float, std::int64_t> largest_lane(const F& values, const I& index) {
+    const float top = largest<float, bytes>(values);
+    const F all = F{} + top;
+    const I last = I{} + std::numeric_limits<std::int32_t>::min();
+    return {top, -std::int64_t{largest<std::int32_t, bytes>(values == all ? -index : last)}};
+}
+
+}  // namespace
+
+void Tile::reserve(std::int64_t count) {
+    if (count <= stride_) return;
+    const auto wide = padded(std::max(count, stride_ + stride_ / 2));
+    auto more = allocate<float>(wide * wide);
+    for (std::int64_t a = 0; a < size(); ++a) std::copy_n(row(a), size(), more.get() + a * wide);
+    K_ = std::move(more);
+    stride_ = wide;
+}
+
+template <class S>
+void Tile::grow(const Dense<S>& K, std::span<const std::int64_t> more) {
+    const auto old = size();
+    reserve(old + std::ssize(more));
+    rows_.insert(rows_.end(), more.begin(), more.end());
+    for (std::int64_t a = old; a < size(); ++a) {
+        const S* from = K.data + rows_[a] * K.row_stride;
+        float* to = K_.get() + a * stride_;
+        for (std::int64_t b = 0; b < size(); ++b) to[b] = static_cast<float>(from[rows_[b]]);
+    }
+    constexpr std::int64_t block = 16;
+    for (std::int64_t start = old; start < size(); start += block)  // as symmetric as K is
+        for (std::int64_t b = 0; b < old; ++b)
+            for (auto a = start; a < std::min(start + block, size()); ++a)
+                K_[b * stride_ + a] = K_[a * stride_ + b];
+    const auto end = padded(size());
+    for (std::int64_t a = 0; a < size(); ++a)
+        std::fill(K_.get() + a * stride_ + size(), K_.get() + a * stride_ + end, 0.0f);
+}
+
+template void Tile::grow(const Dense<float>&, std::span<const std::int64_t>);
+template void Tile::grow(const Dense<double>&, std::span<const std::int64_t>);
+
+void Tile::keep(std::span<const std::int64_t> some) {
+    const auto count = std::ssize(some), end = padded(count);
+    for (std::int64_t a = 0; a < count; ++a) {
+        const float* from = row(some[a]);
+        float* to = K_.get() + a * stride_;
+        for (std::int64_t b = 0; b < count; ++b) to[b] = from[some[b]];
+        std::fill(to + count, to + end, 0.0f);
+        rows_[a] = rows_[some[a]];
+    }
+    rows_.resize(static_cast<std::size_t>(count));
+}
+
+void TileProblem::resize(std::int64_t size) {
+    for (auto* each : {&beta, &l, &u, &D, &diagonal, &r})
+        each->assign(static_cast<std::size_t>(size), 0.0);
+    group.assign(static_cast<std::size_t>(size), -1);
+}
+
+void TileSolver::lay_out(const Tile& tile, const TileProblem& p) {
+    size_ = padded(tile.size());
+    parts_ = std::max<std::int64_t>(p.groups, 1);
+    rise_.assign(static_cast<std::size_t>(size_ * parts_), -inf);
+    fall_.assign(static_cast<std::size_t>(size_ * parts_), inf);
+    curvature_.assign(static_cast<std::size_t>(size_), 1.0f);
+    std::vector<double> high(static_cast<std::size_t>(parts_), -HUGE_VAL),
+        low(static_cast<std::size_t>(parts_), HUGE_VAL);
+    for (std::int64_t k = 0; k < tile.size(); ++k) {
+        if (!(p.l[k] < p.u[k])) continue;
+        const auto g = std::max<std::int64_t>(p.group[k], 0);
+        curvature_[k] = static_cast<float>(p.diagonal[k] + p.D[k]);
+        if (p.beta[k] < p.u[k]) high[g] = std::max(high[g], p.r[k]);
+        if (p.beta[k] > p.l[k]) low[g] = std::min(low[g], p.r[k]);
+    }
+    shift_.assign(static_cast<std::size_t>(parts_), 0.0);
+    for (std::int64_t g = 0; g < parts_ && p.groups > 0; ++g)
+        if (std::isfinite(high[g] + low[g])) shift_[g] = 0.5 * (high[g] + low[g]);
+    for (std::int64_t k = 0; k < tile.size(); ++k)
+        if (p.l[k] < p.u[k])
+            mark(p, k, static_cast<float>(p.r[k] - shift_[std::max<std::int64_t>(p.group[k], 0)]));
+    high_.assign(static_cast<std::size_t>(parts_), {-inf, -1});
+    low_.assign(static_cast<std::size_t>(parts_), {inf, -1});
+    advance(tile.row(0), 0, tile.row(0), 0);
+}
+
+void TileSolver::mark(const TileProblem& p, std::int64_t k, float value) {
+    const auto at = std::max<std::int64_t>(p.group[k], 0) * size_ + k;
+    rise_[at] = p.beta[k] < p.u[k] ? value : -inf;
+    fall_[at] = p.beta[k] > p.l[k] ? value : inf;
+}
+
+// r -= by_a a + by_b b, and the extremes of each part.
+void TileSolver::advance(const float* a, float by_a, const float* b, float by_b) {
+    const auto n = size_;
+    for (std::int64_t g = 0; g < parts_; ++g) {
+        float *rise = rise_.data() + g * n, *fall = fall_.data() + g * n;
+        simd([&]<int bytes>(Register<bytes>) MM_LAMBDA {
+            using L = Lanes<bytes>;
+            typename L::Ints now, at_high, at_low;
+            read(now, ascending);
+            at_high = at_low = now;
+            auto high = typename L::Floats{} - inf, low = typename L::Floats{} + inf;
+            typename L::Floats x, y, up, down;
+            for (std::int64_t k = 0; k < n; k += L::count) {
+                read(x, a + k);
+                read(y, b + k);
+                read(up, rise + k);
+                read(down, fall + k);
+                const auto by = by_a * x + by_b * y;
+                up -= by;
+                down -= by;
+                write(rise + k, up);
+                write(fall + k, down);
+                at_high = up > high ? now : at_high;
+                high = up > high ? up : high;
+                at_low = down < low ? now : at_low;
+                low = down < low ? down : low;
+                now += static_cast<std::int32_t>(L::count);
+            }
+            const auto [top, i] = largest_lane<bytes>(high, at_high);
+            const auto [bottom, j] = largest_lane<bytes>(-low, at_low);
+            high_[g] = {top, i};
+            low_[g] = {-bottom, j};
+        });
+    }
+}
+
+// Fan, Chen & Lin 2005, WSS2: the largest (difference)^2 / curvature, compared without division.
+std::int64_t TileSolver::partner(const float* row, std::int64_t i, std::int64_t group, float high,
+                                 float low) const {
+    const auto n = size_;
+    const float *fall = fall_.data() + group * n, *curvature = curvature_.data();
+    const float own = curvature_[i], scale = 1 / (high - low);
+    const float unit = own != 0 ? 1 / std::abs(own) : 1;
+    return simd([&]<int bytes>(Register<bytes>) MM_LAMBDA {
+        using L = Lanes<bytes>;
+        typename L::Ints now, at = typename L::Ints{} - 1;
+        read(now, ascending);
+        typename L::Floats best{}, over = best + 1.0f, sum, entry, other;
+        const typename L::Floats none{};
+        for (std::int64_t k = 0; k < n; k += L::count) {
+            read(sum, curvature + k);
+            read(entry, row + k);
+            read(other, fall + k);
+            sum += own;
+            const auto flat = sum * least, exact = sum - 2.0f * entry;
+            const auto eta = (exact > flat ? exact : flat) * unit;
+            const auto apart = (high - other) * scale, d = apart > none ? apart : none;
+            const auto square = d * d, mine = square * over, theirs = best * eta;
+            at = mine > theirs ? now : at;
+            over = mine > theirs ? eta : over;
+            best = mine > theirs ? square : best;
+            now += static_cast<std::int32_t>(L::count);
+        }
+        const auto [score, j] = largest_lane<bytes>(best / over, at);
+        return score > 0 ? j : std::int64_t{-1};
+    });
+}
+
+// One step of SMO: move t from the variable that may fall to the one that should rise.
+bool TileSolver::pair_step(const Tile& tile, TileProblem& p, double tol, Outcome& outcome) {
+    std::int64_t g = 0;
+    for (std::int64_t h = 1; h < parts_; ++h)
+        if (high_[h].value - low_[h].value > high_[g].value - low_[g].value) g = h;
+    const auto [high, i] = high_[g];
+    if (!(high - low_[g].value > tol)) return false;
+    const auto j = partner(tile.row(i), i, g, high, low_[g].value);
+    if (j < 0) return false;
+    const float low = fall_[g * size_ + j];
+    const double sum = static_cast<double>(curvature_[i]) + static_cast<double>(curvature_[j]);
+    const double eta = std::max(sum - 2.0 * static_cast<double>(tile.row(i)[j]), sum * least);
+    const double d = static_cast<double>(high) - static_cast<double>(low);
+    const double room_i = p.u[i] - p.beta[i], room_j = p.beta[j] - p.l[j];
+    const double t = std::min({d / eta, room_i, room_j});
+    if (!(t < HUGE_VAL)) {
+        outcome.unbounded = true;
+        return false;
+    }
+    const double old_i = p.beta[i], old_j = p.beta[j];
+    p.beta[i] = t == room_i ? p.u[i] : old_i + t;
+    p.beta[j] = t == room_j ? p.l[j] : old_j - t;
+    const double by_i = p.beta[i] - old_i, by_j = p.beta[j] - old_j;
+    if (by_i == 0 && by_j == 0) return false;
+    mark(p, i, static_cast<float>(high - p.D[i] * by_i));
+    mark(p, j, static_cast<float>(low - p.D[j] * by_j));
+    advance(tile.row(i), static_cast<float>(by_i), tile.row(j), static_cast<float>(by_j));
+    ++outcome.steps;
+    return true;
+}
+
+// Without a group a variable moves alone, to its own optimum within its bounds.
+bool TileSolver::single_step(const Tile& tile, TileProblem& p, double tol, Outcome& outcome) {
+    const bool rising = high_[0].value > -low_[0].value;
+    const auto [r, k] = rising ? high_[0] : low_[0];
+    if (!(std::abs(r) > tol)) return false;
+    const double room = rising ? p.u[k] - p.beta[k] : p.l[k] - p.beta[k];
+    const double wish = curvature_[k] > 0 ? static_cast<double>(r) / curvature_[k]
+                                          : std::copysign(HUGE_VAL, static_cast<double>(r));
+    const double t = std::abs(wish) < std::abs(room) ? wish : room;
+    if (!(std::abs(t) < HUGE_VAL)) {
+        outcome.unbounded = true;
+        return false;
+    }
+    const double old = p.beta[k];
+    p.beta[k] = t == room ? (rising ? p.u[k] : p.l[k]) : old + t;
+    const double by = p.beta[k] - old;
+    if (by == 0) return false;
+    mark(p, k, static_cast<float>(static_cast<double>(r) - p.D[k] * by));
+    advance(tile.row(k), static_cast<float>(by), tile.row(k), 0);
+    ++outcome.steps;
+    return true;
+}
+
+TileSolver::Outcome TileSolver::solve(const Tile& tile, TileProblem& p, double tol,
+                                      std::int64_t steps) {
+    Outcome outcome;
+    if (tile.size() == 0) return outcome;
+    lay_out(tile, p);
+    while (outcome.steps < steps && (p.groups > 0 ? pair_step(tile, p, tol, outcome)
+                                                  : single_step(tile, p, tol, outcome))) {
+    }
+    return outcome;
+}
+
+}  // namespace mm
