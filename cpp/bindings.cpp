@@ -292,35 +292,61 @@ std::pair<Vector, Vector> columns(const std::vector<T>& pairs, double T::* first
     return {vector_from(std::move(a)), vector_from(std::move(b))};
 }
 
-template <class P>
-Square<P> from_dots(const Code& code,
-                    const nb::ndarray<const P, nb::ndim<2>, nb::c_contig, nb::device::cpu>& dots,
-                    const Array<P>& norms, const Indices& rows, const Doubles& diagonal,
-                    int threads) {
+using Cells = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+std::shared_ptr<const mm::Program> check_dots(const Code& code, const Cells& dots,
+                                              const Doubles& norms, const Indices& rows,
+                                              const Doubles& diagonal) {
     const auto n = dots.shape(0), count = rows.shape(0);
     bool fine = dots.shape(1) == n && norms.shape(0) == n && diagonal.shape(0) == count;
     for (const auto row : view(rows)) fine = fine && row >= 0 && row < static_cast<std::int64_t>(n);
-    const auto program = program_from(code);
+    auto program = program_from(code);
     if (!fine || !mm::of_dots(*program))
         throw std::invalid_argument("a square of dot products, rows of it, a kernel of these");
-    auto out = std::make_unique_for_overwrite<P[]>(count * count);
+    return program;
+}
+
+// Into `out`, whose memory is there already.
+template <class T>
+void from_dots(const Code& code, const Cells& dots, const Doubles& norms, const Indices& rows,
+               const Doubles& diagonal,
+               const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
+               int threads) {
+    const auto program = check_dots(code, dots, norms, rows, diagonal);
+    if (out.shape(0) != rows.shape(0) || out.shape(1) != rows.shape(0))
+        throw std::invalid_argument("room for a square of these rows");
+    nb::gil_scoped_release release;
+    mm::Pool pool(threads);
+    mm::Dots(*program, dots.data(), static_cast<std::int64_t>(dots.shape(0)), view(norms),
+             view(rows), view(diagonal))
+        .fill(out.data(), pool);
+}
+
+Matrix combine_dots(const Code& code, const Cells& dots, const Doubles& norms, const Indices& rows,
+                    const Doubles& diagonal, const Coefficients& coef, int threads) {
+    const auto program = check_dots(code, dots, norms, rows, diagonal);
+    if (coef.shape(0) != rows.shape(0))
+        throw std::invalid_argument("one row of coefficients per row");
+    load_blas();
+    std::vector<double> out(coef.size(), 0.0);
     {
         nb::gil_scoped_release release;
         mm::Pool pool(threads);
-        mm::from_dots<P>(*program, dots.data(), static_cast<std::int64_t>(n), view(norms),
-                         view(rows), view(diagonal), out.get(), pool);
+        mm::Dots(*program, dots.data(), static_cast<std::int64_t>(dots.shape(0)), view(norms),
+                 view(rows), view(diagonal))
+            .combine(coef.data(), static_cast<std::int64_t>(coef.shape(1)), out.data(), pool);
     }
-    nb::capsule owner(out.get(), [](void* p) noexcept { delete[] static_cast<P*>(p); });
-    return Square<P>(out.release(), {count, count}, owner);
+    return matrix_from(std::move(out), coef.shape(0), coef.shape(1));
 }
 
 std::vector<double> flat(const Coefficients& a) {
     return {a.data(), a.data() + a.shape(0) * a.shape(1)};
 }
 
-Matrix by_member(const mm::Family& family, const std::vector<double>& values) {
-    const auto length = static_cast<std::size_t>(family.length());
-    return matrix_from(values, length, values.size() / length);
+// What a family holds, where it holds it.
+Matrix by_member(nb::handle self, std::vector<double>& values) {
+    const auto length = static_cast<std::size_t>(nb::cast<mm::Family&>(self).length());
+    return Matrix(values.data(), {length, values.size() / length}, self);
 }
 
 Matrix by_chain(const mm::Family& family, const std::vector<double>& values) {
@@ -472,10 +498,12 @@ NB_MODULE(_core, m) {
 
     m.def(
         "of_dots", [](const Code& code) { return mm::of_dots(*program_from(code)); }, "program"_a);
-    m.def("from_single_dots", &from_dots<float>, "program"_a, "dots"_a.noconvert(),
-          "norms"_a.noconvert(), "rows"_a, "diagonal"_a, "threads"_a);
-    m.def("from_dots", &from_dots<double>, "program"_a, "dots"_a.noconvert(), "norms"_a.noconvert(),
-          "rows"_a, "diagonal"_a, "threads"_a);
+    m.def("from_dots", &from_dots<float>, "program"_a, "dots"_a.noconvert(), "norms"_a, "rows"_a,
+          "diagonal"_a, "out"_a.noconvert(), "threads"_a);
+    m.def("from_dots", &from_dots<double>, "program"_a, "dots"_a.noconvert(), "norms"_a, "rows"_a,
+          "diagonal"_a, "out"_a.noconvert(), "threads"_a);
+    m.def("combine_dots", &combine_dots, "program"_a, "dots"_a.noconvert(), "norms"_a, "rows"_a,
+          "diagonal"_a, "coef"_a, "threads"_a);
 
     nb::class_<RowsHandle>(m, "Rows")
         .def_static("dense", &dense_rows<float>, "x"_a.noconvert())
@@ -667,10 +695,24 @@ NB_MODULE(_core, m) {
         .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("done", &mm::Family::done)
-        .def_prop_ro(
-            "beta", [](const mm::Family& f) { return by_member(f, f.beta()); }, nb::rv_policy::move)
-        .def_prop_ro(
-            "held", [](const mm::Family& f) { return by_member(f, f.held()); }, nb::rv_policy::move)
+        .def_prop_ro("beta",
+                     [](nb::handle self) {
+                         return by_member(self, nb::cast<mm::Family&>(self).beta());
+                     },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("held",
+                     [](nb::handle self) {
+                         return by_member(self, nb::cast<mm::Family&>(self).held());
+                     },
+                     nb::rv_policy::automatic)
+        .def_prop_ro("n_support",
+                     [](const mm::Family& f) {
+                         auto counts = f.supports();
+                         const auto length = static_cast<std::size_t>(f.length());
+                         const auto folds = counts.size() / length;
+                         return matrix_from(std::move(counts), folds, length);
+                     },
+                     nb::rv_policy::move)
         .def_prop_ro(
             "multipliers", [](const mm::Family& f) { return by_chain(f, f.multipliers()); },
             nb::rv_policy::move)

@@ -48,26 +48,27 @@ double spread(std::vector<std::int64_t>& which, double missing, std::span<double
 
 // The feasible point near beta: what the sums of the groups lack goes to the free variables alike,
 // and only then to others. Solutions differ in few places.
-void settle(const Quadratic& q, std::vector<double>& beta) {
-    const auto groups = std::ssize(q.m);
-    std::vector<double> missing(q.m), size(q.m);
+void settle(std::span<const std::int64_t> of, std::span<const double> l, std::span<const double> u,
+            std::span<const double> m, std::vector<double>& beta) {
+    const auto groups = std::ssize(m);
+    std::vector<double> missing(m.begin(), m.end()), size(missing);
     for (auto& each : size) each = std::abs(each);
     for (std::int64_t k = 0; k < std::ssize(beta); ++k)
-        if (q.group[k] >= 0 && q.l[k] < q.u[k]) {
-            missing[q.group[k]] -= beta[k];
-            size[q.group[k]] += std::abs(beta[k]);
+        if (of[k] >= 0 && l[k] < u[k]) {
+            missing[of[k]] -= beta[k];
+            size[of[k]] += std::abs(beta[k]);
         }
     for (std::int64_t group = 0; group < groups; ++group) {
         if (std::abs(missing[group]) <= rounding * size[group]) continue;
         std::vector<std::int64_t> free, bound, zero;
         for (std::int64_t k = 0; k < std::ssize(beta); ++k) {
-            if (q.group[k] != group || q.l[k] == q.u[k]) continue;
-            const bool inside = q.l[k] < beta[k] && beta[k] < q.u[k];
+            if (of[k] != group || l[k] == u[k]) continue;
+            const bool inside = l[k] < beta[k] && beta[k] < u[k];
             (inside ? free : beta[k] != 0 ? bound : zero).push_back(k);
         }
         for (auto* which : {&free, &bound, &zero})
             if (std::abs(missing[group]) > rounding * size[group])
-                missing[group] = spread(*which, missing[group], beta, q.l, q.u);
+                missing[group] = spread(*which, missing[group], beta, l, u);
     }
 }
 
@@ -130,11 +131,13 @@ void Family::lay_patches(bool all) {
         for (b = a; b < order_.size() && data_.patch[order_[b]] == name; ++b)
             for (auto k = data_.first[order_[b]]; k < data_.first[order_[b] + 1]; ++k)
                 here[data_.row[k]] = 1;
+        patch.place.assign(here.size(), -1);
         patch.users = static_cast<std::int64_t>(b - a);
         for (std::int64_t row = 0; row < n; ++row)
             if (here[row]) {
                 if (patch.rows.empty() || patch.rows.back() + 1 != row)
                     patch.runs.push_back({row, std::ssize(patch.rows), 0});
+                patch.place[row] = std::ssize(patch.rows);
                 patch.rows.push_back(row);
                 ++patch.runs.back().length;
             }
@@ -150,7 +153,7 @@ void Family::open(std::int64_t index) {
     std::vector<char> met(patch.rows.size(), 0);
     chain.shares = std::ssize(patch.rows) <= small;
     for (auto k = first; k < last; ++k) {
-        const auto at = std::ranges::lower_bound(patch.rows, data_.row[k]) - patch.rows.begin();
+        const auto at = patch.place[data_.row[k]];
         chain.place.push_back(at);
         chain.shares = chain.shares && !std::exchange(met[at], 1);
     }
@@ -191,13 +194,13 @@ Quadratic Family::problem(std::int64_t index) const {
 bool Family::begin(std::int64_t index) {
     auto& chain = chains_[index];
     const auto& member = members_[chain.next];
-    const auto first = data_.first[index];
+    const auto first = data_.first[index], count = std::ssize(chain.beta);
     const bool fresh = chain.l.empty();
     auto beta = chain.beta;
-    bool same = !fresh, flat = true, none = true;
+    bool same = !fresh, flat = true;
     chain.l.resize(beta.size());
     chain.u.resize(beta.size());
-    for (std::int64_t k = 0; k < std::ssize(beta); ++k) {
+    for (std::int64_t k = 0; k < count; ++k) {
         const double l = data_.l[first + k] * member.box, u = data_.u[first + k] * member.box;
         if (!fresh) {  // what stands at a bound stays there
             const bool at_l = beta[k] == chain.l[k], at_u = beta[k] == chain.u[k];
@@ -211,19 +214,44 @@ bool Family::begin(std::int64_t index) {
         chain.u[k] = u;
         flat = flat && data_.D[first + k] == 0;
     }
-    for (std::int64_t g = 0; g < data_.groups; ++g)
-        none = none && data_.m[index * data_.groups + g] == 0;
-    same = same && (flat || chain.scale == member.diagonal) && (none || chain.sum == member.sum);
+    std::vector<double> m(data_.m.begin() + index * data_.groups,
+                          data_.m.begin() + (index + 1) * data_.groups);
+    for (auto& sum : m) sum *= member.sum;
+    same = same && (flat || chain.scale == member.diagonal) &&
+           (chain.sum == member.sum || std::ranges::all_of(m, [](double s) { return s == 0; }));
+    if (same) {
+        chain.scale = member.diagonal;
+        chain.sum = member.sum;
+        return false;
+    }
+    settle({data_.group.data() + first, beta.size()}, chain.l, chain.u, m, beta);
+    if (!fresh) stretch(index, member.box / chain.box, beta);
+    move(index, beta);
+    chain.box = member.box;
     chain.scale = member.diagonal;
     chain.sum = member.sum;
-    if (same) return false;
-    settle(problem(index), beta);
-    move(index, beta);
     chain.going = true;
     chain.steps = chain.idle = 0;
     chain.gained = 0;
     chain.leap = steps_to_leap(index);
     return true;
+}
+
+// Where more variables grow with their bounds than stay, let all do: fewer are left to move.
+void Family::stretch(std::int64_t index, double factor, std::span<double> to) {
+    auto& chain = chains_[index];
+    const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-15 * std::abs(b); };
+    std::int64_t grow = 0, stay = 0;
+    for (std::int64_t k = 0; k < std::ssize(to); ++k) {
+        grow += near(to[k], factor * chain.beta[k]);
+        stay += to[k] == chain.beta[k];
+    }
+    if (grow <= stay) return;
+    for (auto& sum : chain.kbeta) sum *= factor;
+    for (std::int64_t k = 0; k < std::ssize(to); ++k) {
+        const double grown = factor * chain.beta[k];
+        chain.beta[k] = near(to[k], grown) ? to[k] : grown;
+    }
 }
 
 // K beta += sum over these variables of by times their rows.
@@ -558,6 +586,22 @@ void Family::hold(std::int64_t fold, std::int64_t first, std::int64_t last) {
             for (std::int64_t r = 0; r < height; ++r) out[r] += sums[r * count + column[cell]];
         }
     }
+}
+
+std::vector<double> Family::supports() const {
+    const auto folds = std::ssize(data_.first_held) - 1, m = length();
+    std::vector<char> used(static_cast<std::size_t>(folds * rows()));
+    std::vector<double> counts(static_cast<std::size_t>(folds * m));
+    for (std::int64_t q = 0; q < m; ++q) {
+        std::ranges::fill(used, 0);
+        for (std::int64_t c = 0; c < chains(); ++c)
+            for (auto k = data_.first[c]; k < data_.first[c + 1]; ++k)
+                if (beta_[q * variables() + k] != 0) used[data_.fold[c] * rows() + data_.row[k]] = 1;
+        for (std::int64_t f = 0; f < folds; ++f)
+            counts[f * m + q] = static_cast<double>(
+                std::count(used.begin() + f * rows(), used.begin() + (f + 1) * rows(), 1));
+    }
+    return counts;
 }
 
 // How far K beta, summed up along the chain, has come off what a fresh product of all that moved

@@ -55,8 +55,8 @@ class Family {
 
     // Per member all variables, K beta of the rows held for one chain after the other; per chain
     // and member the multiplier of each group, ...
-    const std::vector<double>& beta() const { return beta_; }
-    const std::vector<double>& held() const { return held_; }
+    std::vector<double>& beta() { return beta_; }
+    std::vector<double>& held() { return held_; }
     const std::vector<double>& multipliers() const { return multipliers_; }
     // ... the violation, above tol where it was given up, infinite where it was skipped, ...
     const std::vector<double>& violations() const { return violations_; }
@@ -64,6 +64,8 @@ class Family {
     const std::vector<double>& duals() const { return duals_; }
     const std::vector<double>& gaps() const { return gaps_; }
     const std::vector<double>& steps() const { return steps_; }
+    // Per fold and member, on how many rows any chain has a coefficient.
+    std::vector<double> supports() const;
     std::int64_t length() const { return std::ssize(members_); }
     std::int64_t chains() const { return std::ssize(chains_); }
 
@@ -74,7 +76,8 @@ class Family {
         struct Run {
             std::int64_t from, to, length;  // rows side by side, in the square and here
         };
-        std::vector<std::int64_t> rows;  // of the square, ascending
+        std::vector<std::int64_t> rows;   // of the square, ascending
+        std::vector<std::int64_t> place;  // of each row of the square among these, or -1
         std::vector<Run> runs;
         Tile tile;
         std::once_flag made;
@@ -95,7 +98,7 @@ class Family {
         std::int64_t steps = 0, leap = 0, idle = 0;  // of this member; idle: rounds without gain
         std::int64_t reserve = 1;             // towards Newton's method: it has gained little
         double gained = 0;                    // since Newton's method was tried last
-        double sum = 0, scale = 0;   // what it was solved for last
+        double box = 0, sum = 0, scale = 0;   // what it was solved for last
     };
 
     std::int64_t variables() const { return std::ssize(data_.s); }
@@ -108,6 +111,7 @@ class Family {
     }
     Quadratic problem(std::int64_t index) const;
     bool begin(std::int64_t index);
+    void stretch(std::int64_t index, double factor, std::span<double> to);
     void add(std::int64_t index, std::span<const std::int64_t> variables,
              std::span<const double> by, std::vector<double>& kbeta) const;
     void move(std::int64_t index, std::span<const double> to);

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "blas.hpp"
 #include "simd.hpp"
 
 namespace mm {
@@ -310,41 +311,92 @@ bool of_dots(const Program& program) {
     });
 }
 
-template <class P>
-void from_dots(const Program& program, const P* dots, std::int64_t n, std::span<const P> norms,
-               std::span<const std::int64_t> rows, std::span<const double> diagonal, P* out,
-               Pool& pool) {
+namespace {
+
+// K of a row from its dot products, in double.
+struct RowOfDots {
+    const Dots& from;
+    std::vector<double> x;
+    Stack<double> spare;
+
+    explicit RowOfDots(const Dots& dots) : from(dots), x(dots.rows.size()) {}
+
+    void fill(std::int64_t r, double* out) {
+        const auto count = std::ssize(from.rows);
+        const double* products = from.dots + from.rows[r] * from.n;
+        if (from.whole) {
+            std::copy_n(products, count, x.data());
+        } else {
+            for (std::int64_t j = 0; j < count; ++j) x[j] = products[from.rows[j]];
+        }
+        std::vector<double*> stack;
+        for (const auto& in : from.program.code) {
+            if (!is_leaf(in.op)) {
+                const bool binary = in.op == Op::add || in.op == Op::mul;
+                double* top = stack.back();
+                if (binary) stack.pop_back();
+                simd([&]() MM_LAMBDA { combine(in, stack.back(), top, count); });
+                continue;
+            }
+            double* target = out;
+            if (!stack.empty()) {
+                if (spare.size() < stack.size()) spare.emplace_back(x.size());
+                target = spare[stack.size() - 1].data();
+            }
+            simd([&]() MM_LAMBDA {
+                leaf(in, x.data(), from.norms[r], from.norms.data(), count, target);
+            });
+            stack.push_back(target);
+        }
+        out[r] = from.diagonal[r];
+    }
+};
+
+}  // namespace
+
+Dots::Dots(const Program& program_, const double* dots_, std::int64_t n_,
+           std::span<const double> all_norms, std::span<const std::int64_t> rows_,
+           std::span<const double> diagonal_)
+    : program(program_), dots(dots_), n(n_), rows(rows_), diagonal(diagonal_) {
+    whole = std::ssize(rows) == n;
+    for (std::int64_t k = 0; k < std::ssize(rows); ++k) {
+        norms.push_back(all_norms[rows[k]]);
+        whole = whole && rows[k] == k;
+    }
+}
+
+template <class T>
+void Dots::fill(T* out, Pool& pool) const {
     constexpr std::int64_t some = 16;  // rows of a task
     const auto count = std::ssize(rows);
-    std::vector<P> own;
-    for (const auto row : rows) own.push_back(norms[row]);
     pool.run((count + some - 1) / some, 16 * count * count, [&](std::int64_t index, int) {
-        std::vector<P> x(static_cast<std::size_t>(count));
-        Stack<P> spare;
+        RowOfDots row(*this);
+        std::vector<double> values(static_cast<std::size_t>(sizeof(T) < 8 ? count : 0));
         for (auto r = index * some; r < std::min((index + 1) * some, count); ++r) {
-            const P* from = dots + rows[r] * n;
-            for (std::int64_t j = 0; j < count; ++j) x[j] = from[rows[j]];
-            std::vector<P*> stack;
-            for (const auto& in : program.code) {
-                if (!is_leaf(in.op)) {
-                    const bool binary = in.op == Op::add || in.op == Op::mul;
-                    P* top = stack.back();
-                    if (binary) stack.pop_back();
-                    simd([&]() MM_LAMBDA { combine(in, stack.back(), top, count); });
-                    continue;
-                }
-                P* target = out + r * count;
-                if (!stack.empty()) {
-                    if (spare.size() < stack.size()) spare.emplace_back(x.size());
-                    target = spare[stack.size() - 1].data();
-                }
-                simd([&]() MM_LAMBDA { leaf(in, x.data(), own[r], own.data(), count, target); });
-                stack.push_back(target);
+            if constexpr (sizeof(T) == 8) {
+                row.fill(r, out + r * count);
+            } else {
+                row.fill(r, values.data());
+                std::ranges::copy(values, out + r * count);
             }
-            out[r * count + r] = static_cast<P>(diagonal[r]);
         }
     });
 }
+
+void Dots::combine(const double* coef, std::int64_t q, double* out, Pool& pool) const {
+    constexpr std::int64_t some = 32;
+    const auto count = std::ssize(rows);
+    pool.run((count + some - 1) / some, (16 + q) * count * count, [&](std::int64_t index, int) {
+        RowOfDots row(*this);
+        const auto first = index * some, height = std::min(some, count - first);
+        std::vector<double> values(static_cast<std::size_t>(height * count));
+        for (std::int64_t r = 0; r < height; ++r) row.fill(first + r, values.data() + r * count);
+        blas::add_ab(height, q, count, values.data(), coef, out + first * q);
+    });
+}
+
+template void Dots::fill(float*, Pool&) const;
+template void Dots::fill(double*, Pool&) const;
 
 std::vector<double> diagonal(const Rows& rows, const Program& program) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
@@ -382,10 +434,6 @@ double squared_radius(const Rows& rows) {
     return norms.empty() ? 0.0 : *std::ranges::max_element(norms);
 }
 
-template void from_dots(const Program&, const float*, std::int64_t, std::span<const float>,
-                        std::span<const std::int64_t>, std::span<const double>, float*, Pool&);
-template void from_dots(const Program&, const double*, std::int64_t, std::span<const double>,
-                        std::span<const std::int64_t>, std::span<const double>, double*, Pool&);
 template class Basis<float>;
 template class Basis<double>;
 template void Basis<float>::tile(const Block<float>&, std::int64_t, std::int64_t, float*,

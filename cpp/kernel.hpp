@@ -106,12 +106,27 @@ class Basis {
 // Whether every measure that the kernel is a function of is a dot product, or made of some.
 bool of_dots(const Program& program);
 
-// out (rows x rows) = K of these rows from the dot products of all n, and from their squared norms;
-// the diagonal is given.
-template <class P>
-void from_dots(const Program& program, const P* dots, std::int64_t n, std::span<const P> norms,
-               std::span<const std::int64_t> rows, std::span<const double> diagonal, P* out,
-               Pool& pool);
+// K of some rows from the dot products of all n, and from their squared norms; the diagonal is
+// given.
+struct Dots {
+    Dots(const Program& program, const double* dots, std::int64_t n,
+         std::span<const double> all_norms, std::span<const std::int64_t> rows,
+         std::span<const double> diagonal);
+
+    // out (rows x rows) = K, rounded to T.
+    template <class T>
+    void fill(T* out, Pool& pool) const;
+    // out (rows x q) += K coef (rows x q).
+    void combine(const double* coef, std::int64_t q, double* out, Pool& pool) const;
+
+    const Program& program;
+    const double* dots;
+    std::int64_t n;
+    std::span<const std::int64_t> rows;
+    std::span<const double> diagonal;
+    std::vector<double> norms;  // of these rows
+    bool whole;                 // these are all rows in order
+};
 
 // k(x_i, x_i) in float64.
 std::vector<double> diagonal(const Rows& rows, const Program& program);

@@ -293,11 +293,12 @@ def test_solutions_over_rounded_entries_are_judged_on_exact_ones(rounded):
     matrix = gram.stored().matrix.astype(rounded).astype(np.float32)
     members = _chains.Members.along_C(Cs)
     settings = {"tol": 1e-3, "threads": lambda: 1}
-    found = _chains.solve_chains(matrix, np.ones(len(y)), chains, held, members, **settings)
+    layout = _chains.Layout.of(chains, held)
+    found = _chains.solve_chains(matrix, np.ones(len(y)), layout, members, **settings)
     before = found.violation.copy()
     _chains.refine(
-        found, matrix, np.ones(len(y)), gram, chains, held, members, stop=lambda done: False,
-        **settings,
+        found, matrix, np.ones(len(y)), lambda coef, rows: gram.subset(rows).matvec(coef), layout,
+        members, stop=lambda done: False, **settings,
     )  # fmt: skip
     judged(found, gram, kept, Cs)
     assert (found.violation <= 1e-3).all()
@@ -315,7 +316,8 @@ def test_a_solution_carried_over_has_its_own_gap():
     chains, held, kept = chains_of(X, y)
     members = _chains.Members.along_C(Cs)
     found = _chains.solve_chains(
-        gram.matrix, gram.diag, chains, held, members, tol=1e-3, threads=lambda: 1
+        gram.matrix, gram.diag, _chains.Layout.of(chains, held), members, tol=1e-3,
+        threads=lambda: 1,
     )
     assert (found.steps[:, 2] == 0).all()
     judged(found, gram, kept, Cs)

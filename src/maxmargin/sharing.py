@@ -19,6 +19,7 @@ from maxmargin.threads import one_blas_thread, thread_count
 
 __all__ = ["Products", "lookup", "shared_gram"]
 
+Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _STATIONARY = ("rbf", "matern", "add", "mul", "scale", "pow")
@@ -31,8 +32,6 @@ class Products:
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    single : bool, default=False
-        Keep them in float32.
     centred : bool, default=True
         Of the rows minus their mean: for distances alone, which lose fewer digits so.
     n_threads : int or None, default=None
@@ -45,27 +44,26 @@ class Products:
     array([[1.000e+00, 3.679e-01, 1.000e-04],
            [3.679e-01, 1.000e+00, 1.830e-02],
            [1.000e-04, 1.830e-02, 1.000e+00]])
+    >>> store.times(RBF(gamma=1.0), np.ones((3, 1))).round(4)
+    array([[1.368 ],
+           [1.3862],
+           [1.0184]])
     """
 
-    def __init__(
-        self, X: Any, *, single: bool = False, centred: bool = True, n_threads: int | None = None
-    ) -> None:
+    def __init__(self, X: Any, *, centred: bool = True, n_threads: int | None = None) -> None:
         self.X, self.n_threads = X, n_threads
         self.centred = centred and not sp.issparse(X)
         self.rows = as_rows(X)
-        dtype = np.float32 if single else np.float64
         Z = X - np.mean(X, axis=0, dtype=np.float64) if self.centred else X
-        norms = (
-            np.asarray(Z.multiply(Z).sum(axis=1)).ravel()
+        self.norms = (
+            np.asarray(Z.multiply(Z).sum(axis=1), dtype=np.float64).ravel()
             if sp.issparse(Z)
             else np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
         )
-        self.norms = norms.astype(dtype)
-        self.largest = float(norms.max(initial=0.0))
-        kind = _core.SingleBasis if single else _core.Basis
+        self.largest = float(self.norms.max(initial=0.0))
         with one_blas_thread():
             rows = as_rows(Z)
-            basis = kind(rows, None, Linear().program())
+            basis = _core.Basis(rows, None, Linear().program())
             self.dots = basis.symmetric_matrix(rows, thread_count(n_threads))
 
     @property
@@ -80,23 +78,38 @@ class Products:
             return False
         if self.centred and any(op not in _STATIONARY for op, *_ in program):
             return False
-        eps = float(np.finfo(self.dots.dtype).eps)
         steep = sum(_steepness(*line) for line in program)
-        if self.dots.dtype == np.float32:  # DESIGN section 5
-            return steep == 0.0 or steep * self.largest * eps <= 1e-6
-        return 8 * eps * steep * self.largest <= _EXACT
+        return 8 * float(np.finfo(np.float64).eps) * steep * self.largest <= _EXACT
 
-    def gram(self, kernel: Kernel, rows: Ints | None = None) -> NDArray[Any]:
-        """Return the matrix of a kernel whose parameters are numbers, on all rows or some."""
+    def gram(
+        self,
+        kernel: Kernel,
+        rows: Ints | None = None,
+        out: NDArray[Any] | None = None,
+        *,
+        n_threads: int | None = None,
+    ) -> NDArray[Any]:
+        """Return the matrix of a kernel whose parameters are numbers, on all rows or some.
+
+        ``out`` gives memory, and the type.
+        """
         chosen = np.arange(len(self.dots)) if rows is None else rows
+        out = np.empty((len(chosen), len(chosen))) if out is None else out
+        _core.from_dots(*self._of(kernel, chosen), out, thread_count(n_threads or self.n_threads))
+        return out
+
+    def times(
+        self, kernel: Kernel, coef: Floats, rows: Ints | None = None, n_threads: int | None = None
+    ) -> Floats:
+        """Return the product of that matrix and coefficients, without the matrix."""
+        chosen = np.arange(len(self.dots)) if rows is None else rows
+        with one_blas_thread():
+            threads = thread_count(n_threads or self.n_threads)
+            return np.asarray(_core.combine_dots(*self._of(kernel, chosen), coef, threads))
+
+    def _of(self, kernel: Kernel, rows: Ints) -> tuple[Any, ...]:
         program = kernel.program()
-        diagonal = self.rows.diagonal(program)[chosen]
-        single = self.dots.dtype == np.float32
-        fill: Any = _core.from_single_dots if single else _core.from_dots
-        matrix: NDArray[Any] = fill(
-            program, self.dots, self.norms, chosen, diagonal, thread_count(self.n_threads)
-        )
-        return matrix
+        return program, self.dots, self.norms, rows, self.rows.diagonal(program)[rows]
 
 
 def _steepness(op: str, a: float, b: float, _c: float) -> float:

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.grams import Gram, as_rows
+from maxmargin.grams import as_rows
 from maxmargin.threads import one_blas_thread
 
-__all__ = ["Chain", "Found", "Members", "confirm", "refine", "solve_chains"]
+__all__ = ["Chain", "Found", "Layout", "Members", "confirm", "refine", "solve_chains"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Exact = Callable[[Floats, Ints], Floats]  # K of these rows times coefficients, in float64
 
 _SECONDS = 0.05  # between two looks at `stop`
 _DRIFT = 0.9  # of tol: the fresh gradient confirms it
@@ -76,11 +77,49 @@ class Found:
     beta: Floats = field(repr=False)  # (n_members, variables of all chains)
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Chains one after the other, as the core reads them; the same for all kernels.
+
+    ``held`` are, of each fold, the rows to predict.
+    """
+
+    chains: Sequence[Chain]
+    held: Sequence[Ints]
+    first: Ints  # variable of each chain
+    fold: Ints
+    patch: Ints  # of each chain: chains of one name live on the same rows
+    parts: dict[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, chains: Sequence[Chain], held: Sequence[Ints]) -> Layout:
+        names = {name: k for k, name in enumerate(dict.fromkeys(c.name for c in chains))}
+        parts = {
+            name: np.concatenate([getattr(c, name) for c in chains])
+            for name in ("s", "l", "u", "D", "rows", "group")
+        }
+        return cls(
+            chains,
+            held,
+            first=np.cumsum([0] + [len(c.rows) for c in chains]),
+            fold=np.array([c.fold for c in chains], dtype=np.int64),
+            patch=np.array([names[c.name] for c in chains], dtype=np.int64),
+            parts=parts
+            | {
+                "m": np.stack([c.m for c in chains]),
+                "first_held": np.cumsum([0] + [len(h) for h in held]),
+                "held": np.concatenate(held),
+            },
+        )
+
+    def __len__(self) -> int:
+        return len(self.chains)
+
+
 def solve_chains(
     matrix: NDArray[Any],
     diagonal: Floats,
-    chains: Sequence[Chain],
-    held: Sequence[Ints],
+    layout: Layout,
     members: Members,
     *,
     tol: float,
@@ -96,12 +135,11 @@ def solve_chains(
     ----------
     matrix : ndarray of shape (n_rows, n_rows)
     diagonal : ndarray of shape (n_rows,)
-    chains : sequence of Chain
-    held : sequence of ndarray
-        Of each fold, the rows to predict.
+    layout : Layout
     members : Members
     tol : float
-    threads : int
+    threads : callable
+        Told before each chunk of work how many there may be.
     skip : ndarray of bool of shape (n_chains, n_members), optional
         What not to solve.
     start : tuple of ndarray, optional
@@ -115,44 +153,35 @@ def solve_chains(
     Found
     """
     began = time.perf_counter()
-    count, length = len(chains), len(members)
-    join: Callable[[str], Any] = lambda name: np.concatenate([getattr(c, name) for c in chains])  # noqa: E731
-    first = np.cumsum([0] + [len(c.rows) for c in chains])
-    fold = np.array([c.fold for c in chains], dtype=np.int64)
-    ends = np.cumsum([0] + [len(h) for h in held])
-    rows = join("rows")
-    names = {name: k for k, name in enumerate(dict.fromkeys(chain.name for chain in chains))}
-    patch = np.array([names[chain.name] for chain in chains], dtype=np.int64)
+    count, length, p = len(layout), len(members), layout.parts
     none: Ints = np.zeros(0, dtype=np.int64)
     family = _core.Family(
-        as_rows(matrix), first, join("s"), join("l"), join("u"), join("D"), rows, join("group"),
-        np.stack([c.m for c in chains]), diagonal, members.factors, fold, ends,
-        np.concatenate(held), *(start or (np.zeros(0), np.zeros((0, 0)))),
-        none if skip is None else skip.ravel().astype(np.int64), patch, tol=_DRIFT * tol,
-        steps=max_steps,
+        as_rows(matrix), layout.first, p["s"], p["l"], p["u"], p["D"], p["rows"], p["group"],
+        p["m"], diagonal, members.factors, layout.fold, p["first_held"], p["held"],
+        *(start or (np.zeros(0), np.zeros((0, 0)))),
+        none if skip is None else skip.ravel().astype(np.int64), layout.patch,
+        tol=_DRIFT * tol, steps=max_steps,
     )  # fmt: skip
     with one_blas_thread():
         while not family.run(_SECONDS, threads()):
             if stop(family.done / (count * length)):
                 break
-    sizes = np.array([len(held[f]) for f in fold])
-    parts = np.split(family.held, np.cumsum(sizes)[:-1], axis=1)
-    beta = family.beta
+    sizes = np.diff(p["first_held"])[layout.fold]
     return Found(
-        held=parts,
+        held=np.split(family.held, np.cumsum(sizes)[:-1], axis=1),
         lam=family.multipliers.reshape(count, length, -1),
         violation=family.violations,
         dual=family.duals,
         gap=family.gaps,
         steps=family.steps,
-        n_support=_supports(beta, np.repeat(fold, np.diff(first)), rows, len(held), len(diagonal)),
+        n_support=family.n_support,
         seconds=time.perf_counter() - began,
-        beta=beta,
+        beta=family.beta,
     )
 
 
 def confirm(
-    found: Found, gram: Gram, chains: Sequence[Chain], members: Members
+    found: Found, exact: Exact, layout: Layout, members: Members
 ) -> dict[Any, tuple[Ints, Floats]]:
     """Judge solutions over rounded entries of K on float64 ones, all of a kind of chain at once.
 
@@ -164,7 +193,7 @@ def confirm(
         For each name of chains, the rows that they have and Kβ there, of shape (n_chains, n_rows,
         n_members).
     """
-    first = np.cumsum([0] + [len(c.rows) for c in chains])
+    chains, first = layout.chains, layout.first
     kinds: dict[Any, list[int]] = {}
     for k, chain in enumerate(chains):
         kinds.setdefault(chain.name, []).append(k)
@@ -175,8 +204,7 @@ def confirm(
         for j, k in enumerate(own):
             place = np.searchsorted(rows, chains[k].rows)
             np.add.at(coef[:, j], place, found.beta[:, first[k] : first[k + 1]].T)
-        part = gram if len(rows) == gram.n else gram.subset(rows)
-        kbeta = part.matvec(coef.reshape(len(rows), -1)).reshape(coef.shape).transpose(1, 0, 2)
+        kbeta = exact(coef.reshape(len(rows), -1), rows).reshape(coef.shape).transpose(1, 0, 2)
         for j, k in enumerate(own):
             place = np.searchsorted(rows, chains[k].rows)
             beta = found.beta[:, first[k] : first[k + 1]].T
@@ -192,9 +220,8 @@ def refine(
     found: Found,
     matrix: NDArray[Any],
     diagonal: Floats,
-    gram: Gram,
-    chains: Sequence[Chain],
-    held: Sequence[Ints],
+    exact: Exact,
+    layout: Layout,
     members: Members,
     *,
     tol: float,
@@ -206,22 +233,21 @@ def refine(
     The rest of the way is short, so what its steps add in rounding is small: a few passes do.
     Chains of several names are judged alone.
     """
-    sums = confirm(found, gram, chains, members)
+    sums, chains, first = confirm(found, exact, layout, members), layout.chains, layout.first
     for _ in range(_PASSES):
         failed = np.argwhere(np.isfinite(found.violation) & (found.violation > tol))
         if not len(failed) or len(sums) > 1 or stop(1.0):
             return
         ((rows, kbeta),) = sums.values()
-        if len(rows) < gram.n:
+        if len(rows) < len(matrix):
             return
-        first = np.cumsum([0] + [len(c.rows) for c in chains])
         again = [_member(chains[k], members.factors[q]) for k, q in failed]
         beta = [found.beta[q, first[k] : first[k + 1]] for k, q in failed]
         start = np.concatenate(beta), np.stack([kbeta[k][:, q] for k, q in failed])
         one = Members(np.ones((1, 3)))
         more = solve_chains(
-            matrix, diagonal, again, held, one, tol=_CLOSER * tol, threads=threads, start=start,
-            stop=stop,
+            matrix, diagonal, Layout.of(again, layout.held), one, tol=_CLOSER * tol,
+            threads=threads, start=start, stop=stop,
         )  # fmt: skip
         ends = np.cumsum([0] + [len(c.rows) for c in again])
         for j, (k, q) in enumerate(failed):
@@ -229,7 +255,7 @@ def refine(
                 found.beta[q, first[k] : first[k + 1]] = more.beta[0, ends[j] : ends[j + 1]]
                 found.held[k][q], found.lam[k, q] = more.held[j][0], more.lam[j, 0]
                 found.steps[k, q] += more.steps[j, 0]
-        sums = confirm(found, gram, chains, members)
+        sums = confirm(found, exact, layout, members)
 
 
 def _member(chain: Chain, factors: Floats) -> Chain:
@@ -263,16 +289,6 @@ def _judged(
     best = np.clip(best, low, up)
     gap = ((best - beta) * (rest - 0.5 * D * (best + beta))).sum(axis=0)
     return violation, (beta * (s - 0.5 * kbeta - 0.5 * D * beta)).sum(axis=0), gap
-
-
-def _supports(beta: Floats, fold: Ints, rows: Ints, folds: int, n: int) -> Floats:
-    """How many rows have a coefficient in any chain of a fold."""
-    cells, counts = fold * n + rows, np.empty((folds, len(beta)))
-    for q, values in enumerate(beta):
-        used = np.zeros(folds * n, dtype=bool)
-        used[cells[values != 0]] = True
-        counts[:, q] = used.reshape(folds, n).sum(axis=1)
-    return counts
 
 
 def pair_chains(

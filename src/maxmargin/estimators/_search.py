@@ -28,7 +28,15 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._base import SupportVectorMachine, take
-from maxmargin.estimators._chains import Chain, Found, Members, refine, solve_chains
+from maxmargin.estimators._chains import (
+    Chain,
+    Exact,
+    Found,
+    Layout,
+    Members,
+    refine,
+    solve_chains,
+)
 from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, default_cache_size
 from maxmargin.kernels import RBF, Kernel, as_kernel
@@ -42,8 +50,8 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
-_ALWAYS = 2048  # rows: three Gram matrices are 96 MB, whatever the cache is
-_GRAMS = 3  # that a search may hold at a time
+_ALWAYS = 2048  # rows: two Gram matrices are 64 MB, whatever the cache is
+_LITTLE = 1024  # rows: a Gram more or less is 8 MB
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
 _NEEDS_GAMMA = ("rbf", "poly", "sigmoid")
 _LOGGER = logging.getLogger("maxmargin")
@@ -302,6 +310,19 @@ def _worst(statuses: NDArray[Any]) -> str:
     return next((name for name in order if name in statuses), "optimal")
 
 
+class _Room:
+    """Memory for the matrix of a kernel, used again for the next."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.cells: NDArray[Any] | None = None
+
+    def square(self, dtype: type) -> NDArray[Any]:
+        if self.cells is None or self.cells.dtype != dtype:
+            self.cells = np.empty((self.n, self.n), dtype)
+        return self.cells
+
+
 class _Task:
     """One search under way."""
 
@@ -329,7 +350,7 @@ class _Task:
         self.place = np.empty(self.n, dtype=np.int64)
         self.place[self.order] = np.arange(self.n)
         self._stores: dict[bool, Products] = {}
-        self._prepared: dict[Any, Any] = {}
+        self._layouts: dict[Any, tuple[list[int], Any]] = {}
         self.blocked = self._stopped = False
         self.planned = 0  # bytes
         self._lock = threading.Lock()
@@ -369,9 +390,13 @@ class _Task:
         precise = 2.0**-24 * largest <= self.machine.tol
         return self.n > _DOUBLE and precise and isinstance(work.kernel, RBF)
 
+    def at_once(self, single: bool) -> int:
+        """Kernels to solve for at a time: matrices of float32 take half the memory."""
+        return min(self.threads, 2 if single or self.n <= _LITTLE else 1)
+
     def memory(self, single: bool) -> int:
-        """Bytes of the products, and of the matrices of two kernels."""
-        return _GRAMS * (4 if single else 8) * self.n**2
+        """Bytes of the products, and of the matrices of the kernels at work."""
+        return (8 + (4 if single else 8) * self.at_once(single)) * self.n**2
 
     def budget(self) -> int:
         size = self.machine.cache_size
@@ -424,19 +449,21 @@ class _Task:
                 self._one_by_one(w, cells, functools.partial(self._tell, k))
 
     def _solve_together(self, work: list[tuple[int, _Work]], cells: Cells) -> None:
-        """Solve over shared matrices: two at a time, that no thread is idle at the end of one."""
-        at_once = min(self.threads, len(work), _GRAMS - 1)
+        """Solve over shared matrices: two at a time where memory is, that no thread is idle."""
+        at_once = min([len(work)] + [self.at_once(self.single(w)) for _, w in work])
         if at_once < 2:
+            room = _Room(self.n)
             for k, w in work:
-                self._solve(k, w, cells)
+                self._solve(k, w, room, cells)
             return
         self._idle = 0
         queue = iter(work)
 
         def serve() -> None:
+            room = _Room(self.n)
             try:
                 while (item := self._next(queue)) is not None:
-                    self._solve(*item, cells)
+                    self._solve(*item, room, cells)
             finally:
                 self._idle += 1
 
@@ -506,9 +533,9 @@ class _Task:
         fits = self.memory(single) <= self.budget() or self.n <= _ALWAYS
         if not fits and not self.blocked:
             _LOGGER.info(
-                "%s: %d Gram matrices of %d rows need %.1f GB, %.1f may be used; solving cell "
+                "%s: the Gram matrices of %d rows need %.1f GB, %.1f may be used; solving cell "
                 "by cell with cached rows, each from the solution before it.",
-                type(self.search).__name__, _GRAMS, self.n, self.memory(single) / 2**30,
+                type(self.search).__name__, self.n, self.memory(single) / 2**30,
                 self.budget() / 2**30,
             )  # fmt: skip
         self.blocked = self.blocked or not fits
@@ -516,62 +543,70 @@ class _Task:
         usual = self.search._in_one(self.machine, work.settings)
         return fits and usual and not _cold(kernel)
 
-    def _solve(self, k: int, work: _Work, cells: Cells) -> None:
+    def _solve(self, k: int, work: _Work, room: _Room, cells: Cells) -> None:
         began, single = time.perf_counter(), self.single(work)
         with self._lock:
-            matrix = self._matrix(work.kernel, single)
-        diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)
+            store = self._store_for(work.kernel)
+        matrix = self._matrix(work.kernel, store, np.float32 if single else np.float64, room)
         for part, members in self.search._members(work.settings):
             self._solve_along(
                 [work.settings[i] for i in part], [work.chosen[i] for i in part], members, matrix,
-                diagonal, work.folds, cells, functools.partial(self._tell, k), began, work.kernel,
+                work.folds, cells, functools.partial(self._tell, k), began, work.kernel, store,
             )  # fmt: skip
             began = time.perf_counter()
         self._shares[k] = 1.0
 
-    def _solve_along(
-        self, settings: list[dict[str, Any]], chosen: list[int], members: Members, matrix: Any,
-        diagonal: Floats, folds: list[int], cells: Cells, tell: Any, began: float, kernel: Any,
-    ) -> None:  # fmt: skip
-        search, chains = self.search, []
-        work: list[int] = []
-        for f in folds:
-            split = self.splits[f]
-            try:
-                with self._lock:
+    def _laid_out(self, setting: dict[str, Any], folds: list[int]) -> tuple[list[int], Any]:
+        """Splits that can be fitted, and their chains; those that cannot say so."""
+        search, work, flat = self.search, [], []
+        key = (setting.get("epsilon"), tuple(folds))
+        with self._lock:
+            if key in self._layouts:
+                return self._layouts[key]
+            for f in folds:
+                split = self.splits[f]
+                try:
                     if not split.error and split.machine is None:
                         search._prepare(self, split)
-            except ValueError as error:
-                split.error = str(error)
-            if split.error:
-                for c in chosen:
-                    cells.errors.append(split.error)
-                    cells.status[c, f] = "failed"
-                continue
-            own = search._chains(self, split, len(work), settings[0])
-            chains.append(own)
-            work.append(f)
+                except ValueError as error:
+                    split.error = str(error)
+                if not split.error:
+                    flat += search._chains(self, split, len(work), setting)
+                    work.append(f)
+            held = [self.place[self.splits[f].test] for f in work]
+            self._layouts[key] = work, Layout.of(flat, held) if work else None
+            return self._layouts[key]
+
+    def _solve_along(
+        self, settings: list[dict[str, Any]], chosen: list[int], members: Members, matrix: Any,
+        folds: list[int], cells: Cells, tell: Any, began: float, kernel: Any,
+        store: Products | None,
+    ) -> None:  # fmt: skip
+        search = self.search
+        work, layout = self._laid_out(settings[0], folds)
+        for f in set(folds) - set(work):
+            for c in chosen:
+                cells.errors.append(self.splits[f].error)
+                cells.status[c, f] = "failed"
         if not work:
             return
-        flat = [chain for own in chains for chain in own]
+        flat = layout.chains
         skip = np.array([[search._refused(c, s) is not None for s in settings] for c in flat])
-        held = [self.place[self.splits[f].test] for f in work]
         tol, threads = self.machine.tol, self._threads_now
+        diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)
         found = solve_chains(
-            matrix, diagonal, flat, held, members, tol=tol, threads=threads,
+            matrix, diagonal, layout, members, tol=tol, threads=threads,
             skip=skip if skip.any() else None, stop=tell,
         )  # fmt: skip
         if matrix.dtype == np.float32:
-            gram = Gram(kernel, self.X[self.order], n_threads=threads())
             refine(
-                found, matrix, diagonal, gram, flat, held, members, tol=tol, threads=threads,
-                stop=tell,
+                found, matrix, diagonal, self._exact(kernel, store), layout, members, tol=tol,
+                threads=threads, stop=tell,
             )  # fmt: skip
         share = (time.perf_counter() - began) / max(len(work) * len(chosen), 1)
-        first = 0
-        for k, (f, own) in enumerate(zip(work, chains, strict=True)):
-            at = slice(first, first + len(own))
-            first += len(own)
+        ends = np.searchsorted(layout.fold, np.arange(len(work) + 1))
+        for k, f in enumerate(work):
+            at = slice(ends[k], ends[k + 1])
             with self._lock:  # a scorer may be anybody's
                 self._note(found, at, flat[at], k, f, settings, chosen, cells, share)
 
@@ -637,41 +672,48 @@ class _Task:
 
     # ---- K ------------------------------------------------------------------------------------
 
-    def _matrix(self, kernel: Any, single: bool) -> NDArray[Any]:
+    def _matrix(
+        self, kernel: Any, store: Products | None, dtype: type, room: _Room
+    ) -> NDArray[Any]:
         """K of all rows, in the order in which classes are runs."""
+        if store is not None:
+            return store.gram(kernel, out=room.square(dtype), n_threads=self._threads_now())
         if self.machine._mode() == "precomputed":
             gram = Gram(kernel, self.X)
             return np.ascontiguousarray(np.asarray(gram.matrix)[np.ix_(self.order, self.order)])
         if not kernel.compiled:
             gram = Gram(kernel, take(self.X, self.order, square=False))
             return np.ascontiguousarray(gram.matrix)
-        for centred in (True, False):
-            store = self._store(kernel, centred, single)
-            if store is not None and store.serves(kernel):
-                return store.gram(kernel)
         gram = Gram(kernel, self.X[self.order], n_threads=self.machine.n_threads)
-        if single:
+        if dtype is np.float32:
             return gram.square(np.arange(self.n)).astype(np.float32, copy=False)
         matrix = gram.stored().matrix
         assert matrix is not None
         return matrix
 
-    def _store(self, kernel: Any, centred: bool, single: bool) -> Products | None:
+    def _exact(self, kernel: Any, store: Products | None) -> Exact:
+        """K of some rows times coefficients, in float64."""
+        if store is not None:
+            return lambda coef, rows: store.times(kernel, coef, rows, self._threads_now())
+        gram = Gram(kernel, self.X[self.order], n_threads=self._threads_now())
+        return lambda coef, rows: gram.subset(rows).matvec(coef)
+
+    def _store_for(self, kernel: Any) -> Products | None:
         """Dot products of all rows, once for all kernels they serve."""
-        program = kernel.program()
-        distances = all(op in ("rbf", "matern", "add", "mul", "scale", "pow") for op, *_ in program)
-        if distances != centred or any(
-            op in ("laplacian", "chi2", "intersection") for op, *_ in program
-        ):
+        if self.machine._mode() == "precomputed" or not kernel.compiled:
             return None
-        known = self._stores.get(centred)
-        if known is None or (known.dots.dtype == np.float32) != single:
+        names = {op for op, *_ in kernel.program()}
+        if names & {"laplacian", "chi2", "intersection"}:
+            return None
+        centred = names <= {"rbf", "matern", "add", "mul", "scale", "pow"}
+        if centred not in self._stores:
             Gram(kernel, self.X)  # checks the data
             self._stores.clear()
             self._stores[centred] = Products(
-                self.X[self.order], single=single, centred=centred, n_threads=self.threads
+                self.X[self.order], centred=centred, n_threads=self.threads
             )
-        return self._stores[centred]
+        store = self._stores[centred]
+        return store if store.serves(kernel) else None
 
     # ---- cell by cell -------------------------------------------------------------------------
 
