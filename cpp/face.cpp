@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "blas.hpp"
+#include "memory.hpp"
 #include "simd.hpp"
 
 namespace mm {
@@ -18,7 +19,9 @@ constexpr double ridge = 1e-11;      // of the largest diagonal entry: K may be 
 // The free variables, their part of the quadratic and of the sums, and the direction to go.
 struct Face {
     std::vector<std::int64_t> free, group;  // groups numbered among those that are met
-    std::vector<double> H, diagonal, gradient, step;
+    Large<double> H;
+    std::int64_t room = 0;  // for so many variables
+    std::vector<double> diagonal, gradient, step;
     std::int64_t groups = 0;
 
     std::int64_t size() const { return std::ssize(free); }
@@ -41,12 +44,15 @@ Face face_of(const Quadratic& q, std::span<const double> beta, std::span<const d
 template <class S>
 void fill(Face& face, const Dense<S>& K, const Quadratic& q) {
     const auto n = face.size();
-    face.H.resize(static_cast<std::size_t>(n * n));
+    if (face.room < n) {
+        face.H = allocate<double>(n * n);
+        face.room = n;
+    }
     face.diagonal.resize(static_cast<std::size_t>(n));
     double top = 0;
     for (std::int64_t a = 0; a < n; ++a) {
         const S* row = K.data + q.row[face.free[a]] * K.row_stride;
-        double* out = face.H.data() + a * n;
+        double* out = face.H.get() + a * n;
         for (std::int64_t b = 0; b < n; ++b) out[b] = row[q.row[face.free[b]]];
         out[a] += q.D[face.free[a]];
         face.diagonal[a] = out[a];
@@ -58,13 +64,13 @@ void fill(Face& face, const Dense<S>& K, const Quadratic& q) {
 // Newton's direction that keeps every sum; false where there is none downhill.
 bool aim(Face& face) {
     const auto n = face.size(), g = face.groups;
-    if (!blas::factor(n, face.H.data())) return false;
+    if (!blas::factor(n, face.H.get())) return false;
     std::vector<double> sides(static_cast<std::size_t>(n * (g + 1)), 0.0);
     for (std::int64_t a = 0; a < n; ++a) {
         sides[a] = -face.gradient[a];
         if (face.group[a] >= 0) sides[(face.group[a] + 1) * n + a] = 1.0;
     }
-    blas::solve(n, face.H.data(), g + 1, sides.data());
+    blas::solve(n, face.H.get(), g + 1, sides.data());
     // Groups do not interact through the sums but through H: a small system for the multipliers.
     std::vector<double> A(static_cast<std::size_t>(g * g), 0.0),
         c(static_cast<std::size_t>(g), 0.0);
@@ -127,7 +133,7 @@ void multiply(const Face& face, std::span<const double> by, std::vector<double>&
     const auto n = face.size();
     out.assign(static_cast<std::size_t>(n), 0.0);
     for (std::int64_t a = 0; a < n; ++a) {
-        const double* row = face.H.data() + a * n;
+        const double* row = face.H.get() + a * n;
         double* sums = out.data();
         const double *x = by.data(), much = by[a];
         double own = face.diagonal[a] * much;
@@ -193,6 +199,7 @@ bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::span<const dou
         auto rest = restricted(face, q, beta);
         if (whole && rest.size() == face.size()) break;  // the face has its minimum
         rest.H = std::move(face.H);                      // its memory
+        rest.room = face.room;
         face = std::move(rest);
     }
     return better;

@@ -19,12 +19,12 @@ namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-12;
 constexpr std::int64_t small = 512;    // rows of which a tile of all of them fits the caches
-constexpr std::int64_t most = 2048;    // rows of a tile: 16 MB
+constexpr std::int64_t most = 3072;    // rows of a tile: 36 MB
 constexpr std::int64_t some = 256;     // at most so many come to a tile in one round
 constexpr double aim_at = 0.8;          // of tol, for a tile: float falls short of it at times
 constexpr double closer = 0.05;        // a round lowers the violation of its tile to this share
 constexpr std::int64_t tries = 4;      // rounds without gain before a member is given up
-constexpr std::int64_t patience = 500;          // steps before Newton's method is worth a thought
+constexpr std::int64_t patience = 2000;         // steps before Newton's method is worth a thought
 constexpr std::int64_t band = 128, block = 64;  // rows held, and others, of a product
 
 // Move beta by as much as `missing` within these bounds: all variables of `which` alike, as far as
@@ -224,6 +224,17 @@ bool Family::begin(std::int64_t index) {
         chain.sum = member.sum;
         return false;
     }
+    if (!chain.last.empty()) {  // between breakpoints the path is a line
+        const double on = (member.box - chain.box) / (chain.box - chain.box_before);
+        for (std::int64_t k = 0; k < count && std::isfinite(on); ++k)
+            if (chain.l[k] < beta[k] && beta[k] < chain.u[k])
+                beta[k] = std::clamp(beta[k] + on * (chain.beta[k] - chain.last[k]), chain.l[k],
+                                     chain.u[k]);
+    }
+    if (!fresh) {
+        chain.last = chain.beta;
+        chain.box_before = chain.box;
+    }
     settle({data_.group.data() + first, beta.size()}, chain.l, chain.u, m, beta);
     if (!fresh) stretch(index, member.box / chain.box, beta);
     move(index, beta);
@@ -392,8 +403,9 @@ void Family::admit(std::int64_t index) {
     }
     std::ranges::sort(more);
     const auto size = chain.tile.size();
-    auto stay = std::min(size, most - std::ssize(more));
-    if (size > 2 * wanted + some) stay = std::min(stay, wanted + some / 2);
+    auto stay = size;
+    if (size + std::ssize(more) > most) stay = most / 2;
+    if (size > 3 * wanted + some) stay = std::min(stay, 2 * wanted + some / 2);
     if (stay < size) {
         std::vector<std::int64_t> slots(static_cast<std::size_t>(size));
         std::iota(slots.begin(), slots.end(), 0);
@@ -426,8 +438,9 @@ std::int64_t Family::steps_to_leap(std::int64_t index) const {
     std::int64_t free = 0;
     for (std::size_t k = 0; k < chain.l.size(); ++k)
         free += chain.l[k] < chain.beta[k] && chain.beta[k] < chain.u[k];
+    const auto size = chain.shares ? std::ssize(chain.kbeta) : chain.tile.size();
     const double price = static_cast<double>(free * free) * static_cast<double>(free) /
-                         static_cast<double>(20 * std::ssize(chain.kbeta));
+                         static_cast<double>(15 * (size + some));
     const auto steps = std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
     return chain.steps + chain.reserve * steps;
 }
@@ -526,22 +539,25 @@ void Family::record(std::int64_t index, std::span<const double> multipliers, dou
     ++done_;
 }
 
-// K beta of some rows held, for all members of the chains of a fold that have squares of their own:
-// a block of rows at a time, with the chains that have variables there.
-void Family::hold(std::int64_t fold, std::int64_t first, std::int64_t last) {
-    struct Entry {
-        std::int64_t row, chain, variable;
-    };
-    std::vector<Entry> entries;
+// The variables of a fold on parts of the square that are not 0 in all members, by their rows.
+std::vector<Family::Entry> Family::entries(std::int64_t fold) const {
+    std::vector<Entry> found;
     for (std::int64_t c = 0; c < chains(); ++c)
         if (data_.fold[c] == fold && apart_[c])
             for (auto k = data_.first[c]; k < data_.first[c + 1]; ++k) {
                 bool used = false;
                 for (std::int64_t q = 0; q < length() && !used; ++q)
                     used = beta_[q * variables() + k] != 0;
-                if (used) entries.push_back({data_.row[k], c, k});
+                if (used) found.push_back({data_.row[k], c, k});
             }
-    std::ranges::stable_sort(entries, {}, &Entry::row);
+    std::ranges::stable_sort(found, {}, &Entry::row);
+    return found;
+}
+
+// K beta of some rows held, for all members of the chains of a fold that live on parts of the
+// square: a block of rows at a time, with the chains that have variables there.
+void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int64_t first,
+                  std::int64_t last) {
     const auto m = length(), height = last - first;
     std::vector<double> tile(static_cast<std::size_t>(height * block)), coef, sums;
     std::vector<std::int64_t> column(static_cast<std::size_t>(chains() * m));
@@ -663,17 +679,22 @@ bool Family::run(double seconds, int threads) {
              [&](std::int64_t index, int) { work(order_[index], deadline); });
     if (done_ < count()) return false;
     if (std::exchange(held_all_, true)) return true;
+    if (std::ranges::none_of(apart_, [](char apart) { return apart != 0; })) return true;
     struct Band {
         std::int64_t fold, first, last;
     };
     std::vector<Band> bands;
-    for (std::int64_t f = 0; f + 1 < std::ssize(data_.first_held); ++f)
+    const auto folds = std::ssize(data_.first_held) - 1;
+    std::vector<std::vector<Entry>> used(static_cast<std::size_t>(folds));
+    pool.run(folds, 64 * count() * rows(),
+             [&](std::int64_t fold, int) { used[fold] = entries(fold); });
+    for (std::int64_t f = 0; f < folds; ++f)
         for (auto first = data_.first_held[f]; first < data_.first_held[f + 1]; first += band)
             bands.push_back({f, first, std::min(first + band, data_.first_held[f + 1])});
-    if (std::ranges::any_of(apart_, [](char apart) { return apart != 0; }))
-        pool.run(std::ssize(bands), 64 * count() * rows(), [&](std::int64_t index, int) {
-            hold(bands[index].fold, bands[index].first, bands[index].last);
-        });
+    pool.run(std::ssize(bands), 64 * count() * rows(), [&](std::int64_t index, int) {
+        const auto [fold, first, last] = bands[index];
+        hold(used[fold], fold, first, last);
+    });
     return true;
 }
 

@@ -92,13 +92,14 @@ class Family {
         std::vector<std::int64_t> slots, variables;      // of each variable in its own tile, back
         std::vector<double> beta, kbeta, l, u, r, wish;  // where it stands; K beta per row
         std::vector<double> beta_then, kbeta_then;       // where it was told to start
+        std::vector<double> last;                        // beta of the member before it
         std::vector<double> high, low;                   // per group, of r
         TileProblem problem;
         TileSolver solver;
         std::int64_t steps = 0, leap = 0, idle = 0;  // of this member; idle: rounds without gain
         std::int64_t reserve = 1;             // towards Newton's method: it has gained little
         double gained = 0;                    // since Newton's method was tried last
-        double box = 0, sum = 0, scale = 0;   // what it was solved for last
+        double box = 0, box_before = 0, sum = 0, scale = 0;  // what it was solved for last
     };
 
     std::int64_t variables() const { return std::ssize(data_.s); }
@@ -128,10 +129,16 @@ class Family {
     void record(std::int64_t index, std::span<const double> multipliers, double violation,
                 double dual, double gap, std::int64_t steps);
     void work(std::int64_t index, double deadline);
-    void hold(std::int64_t fold, std::int64_t first, std::int64_t last);
+    struct Entry {
+        std::int64_t row, chain, variable;
+    };
+    std::vector<Entry> entries(std::int64_t fold) const;
+    void hold(const std::vector<Entry>& entries, std::int64_t fold, std::int64_t first,
+              std::int64_t last);
     double drift(std::int64_t index) const;
     std::int64_t rows_held() const { return held_at_.back(); }
 
+    KeptMemory kept_;  // tiles come and go
     Rows square_;
     Chains data_;
     std::vector<Member> members_;

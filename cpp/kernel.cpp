@@ -313,7 +313,7 @@ bool of_dots(const Program& program) {
 
 namespace {
 
-// K of a row from its dot products, in double.
+// K of a part of a row from its dot products, in double.
 struct RowOfDots {
     const Dots& from;
     std::vector<double> x;
@@ -321,13 +321,12 @@ struct RowOfDots {
 
     explicit RowOfDots(const Dots& dots) : from(dots), x(dots.rows.size()) {}
 
-    void fill(std::int64_t r, double* out) {
-        const auto count = std::ssize(from.rows);
-        const double* products = from.dots + from.rows[r] * from.n;
-        if (from.whole) {
-            std::copy_n(products, count, x.data());
-        } else {
-            for (std::int64_t j = 0; j < count; ++j) x[j] = products[from.rows[j]];
+    void fill(std::int64_t r, std::int64_t first, std::int64_t count, double* out) {
+        const double* products = from.dots + from.rows[r] * from.n + first;
+        if (!from.whole) {
+            products -= first;
+            for (std::int64_t j = 0; j < count; ++j) x[j] = products[from.rows[first + j]];
+            products = x.data();
         }
         std::vector<double*> stack;
         for (const auto& in : from.program.code) {
@@ -343,12 +342,11 @@ struct RowOfDots {
                 if (spare.size() < stack.size()) spare.emplace_back(x.size());
                 target = spare[stack.size() - 1].data();
             }
-            simd([&]() MM_LAMBDA {
-                leaf(in, x.data(), from.norms[r], from.norms.data(), count, target);
-            });
+            const double* norms = from.norms.data() + first;
+            simd([&]() MM_LAMBDA { leaf(in, products, from.norms[r], norms, count, target); });
             stack.push_back(target);
         }
-        out[r] = from.diagonal[r];
+        if (first <= r && r < first + count) out[r - first] = from.diagonal[r];
     }
 };
 
@@ -374,25 +372,40 @@ void Dots::fill(T* out, Pool& pool) const {
         std::vector<double> values(static_cast<std::size_t>(sizeof(T) < 8 ? count : 0));
         for (auto r = index * some; r < std::min((index + 1) * some, count); ++r) {
             if constexpr (sizeof(T) == 8) {
-                row.fill(r, out + r * count);
+                row.fill(r, 0, count, out + r * count);
             } else {
-                row.fill(r, values.data());
+                row.fill(r, 0, count, values.data());
                 std::ranges::copy(values, out + r * count);
             }
         }
     });
 }
 
+// Rows without a coefficient cost nothing.
 void Dots::combine(const double* coef, std::int64_t q, double* out, Pool& pool) const {
-    constexpr std::int64_t some = 32;
+    constexpr std::int64_t strip = 512, some = 64;
     const auto count = std::ssize(rows);
-    pool.run((count + some - 1) / some, (16 + q) * count * count, [&](std::int64_t index, int) {
-        RowOfDots row(*this);
-        const auto first = index * some, height = std::min(some, count - first);
-        std::vector<double> values(static_cast<std::size_t>(height * count));
-        for (std::int64_t r = 0; r < height; ++r) row.fill(first + r, values.data() + r * count);
-        blas::add_ab(height, q, count, values.data(), coef, out + first * q);
-    });
+    std::vector<std::int64_t> used;
+    std::vector<double> by;
+    for (std::int64_t r = 0; r < count; ++r) {
+        const double* from = coef + r * q;
+        if (std::all_of(from, from + q, [](double c) { return c == 0; })) continue;
+        used.push_back(r);
+        by.insert(by.end(), from, from + q);
+    }
+    pool.run((count + strip - 1) / strip, (16 + q) * count * std::ssize(used),
+             [&](std::int64_t index, int) {
+                 RowOfDots row(*this);
+                 const auto first = index * strip, width = std::min(strip, count - first);
+                 std::vector<double> values(static_cast<std::size_t>(some * width));
+                 for (std::int64_t a = 0; a < std::ssize(used); a += some) {
+                     const auto height = std::min(some, std::ssize(used) - a);
+                     for (std::int64_t r = 0; r < height; ++r)
+                         row.fill(used[a + r], first, width, values.data() + r * width);
+                     blas::add_atb(width, q, height, values.data(), by.data() + a * q,
+                                   out + first * q);
+                 }
+             });
 }
 
 template void Dots::fill(float*, Pool&) const;

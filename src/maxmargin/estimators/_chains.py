@@ -115,6 +115,10 @@ class Layout:
     def __len__(self) -> int:
         return len(self.chains)
 
+    def part(self, k: int) -> slice:
+        """The variables of a chain."""
+        return slice(self.first[k], self.first[k + 1])
+
 
 def solve_chains(
     matrix: NDArray[Any],
@@ -180,39 +184,36 @@ def solve_chains(
     )
 
 
+@dataclass(frozen=True)
+class Confirmed:
+    """Solutions of the chains of one name, and Kβ in float64 on their rows."""
+
+    rows: Ints
+    cells: Ints  # chain and member of each
+    kbeta: Floats  # (n_rows, n_cells)
+
+
 def confirm(
-    found: Found, exact: Exact, layout: Layout, members: Members
-) -> dict[Any, tuple[Ints, Floats]]:
-    """Judge solutions over rounded entries of K on float64 ones, all of a kind of chain at once.
+    found: Found, exact: Exact, layout: Layout, members: Members, cells: NDArray[np.bool_]
+) -> list[Confirmed]:
+    """Judge solutions over rounded entries of K on float64 ones, all of a name at once.
 
-    Sets their violations, duals and gaps.
-
-    Returns
-    -------
-    dict
-        For each name of chains, the rows that they have and Kβ there, of shape (n_chains, n_rows,
-        n_members).
+    Sets the violations, duals and gaps of these cells, of shape (n_chains, n_members).
     """
-    chains, first = layout.chains, layout.first
-    kinds: dict[Any, list[int]] = {}
-    for k, chain in enumerate(chains):
-        kinds.setdefault(chain.name, []).append(k)
-    out = {}
-    for name, own in kinds.items():
-        rows = np.unique(np.concatenate([chains[k].rows for k in own]))
-        coef = np.zeros((len(rows), len(own), len(members)))
-        for j, k in enumerate(own):
-            place = np.searchsorted(rows, chains[k].rows)
-            np.add.at(coef[:, j], place, found.beta[:, first[k] : first[k + 1]].T)
-        kbeta = exact(coef.reshape(len(rows), -1), rows).reshape(coef.shape).transpose(1, 0, 2)
-        for j, k in enumerate(own):
-            place = np.searchsorted(rows, chains[k].rows)
-            beta = found.beta[:, first[k] : first[k + 1]].T
-            told = np.isfinite(found.violation[k])
-            facts = _judged(chains[k], members, beta, kbeta[j][place])
-            for values, fact in zip((found.violation, found.dual, found.gap), facts, strict=True):
-                values[k] = np.where(told, fact, values[k])
-        out[name] = rows, kbeta
+    chains, out = layout.chains, []
+    for name in np.unique(layout.patch[cells.any(axis=1)]):
+        own = np.argwhere(cells & (layout.patch == name)[:, None])
+        rows = np.unique(np.concatenate([chains[k].rows for k in np.unique(own[:, 0])]))
+        coef = np.zeros((len(own), len(rows)))
+        places = {k: np.searchsorted(rows, chains[k].rows) for k in np.unique(own[:, 0])}
+        for column, (k, q) in zip(coef, own, strict=True):
+            np.add.at(column, places[k], found.beta[q, layout.part(k)])
+        kbeta = exact(np.ascontiguousarray(coef.T), rows)
+        for j, (k, q) in enumerate(own):
+            beta = found.beta[q, layout.part(k)]
+            facts = _judged(chains[k], members.factors[q], beta, kbeta[places[k], j])
+            found.violation[k, q], found.dual[k, q], found.gap[k, q] = facts
+        out.append(Confirmed(rows, own, kbeta))
     return out
 
 
@@ -233,29 +234,27 @@ def refine(
     The rest of the way is short, so what its steps add in rounding is small: a few passes do.
     Chains of several names are judged alone.
     """
-    sums, chains, first = confirm(found, exact, layout, members), layout.chains, layout.first
+    known = confirm(found, exact, layout, members, np.isfinite(found.violation))
     for _ in range(_PASSES):
-        failed = np.argwhere(np.isfinite(found.violation) & (found.violation > tol))
-        if not len(failed) or len(sums) > 1 or stop(1.0):
+        failed = np.isfinite(found.violation) & (found.violation > tol)
+        if not failed.any() or len(known) > 1 or len(known[0].rows) < len(matrix) or stop(1.0):
             return
-        ((rows, kbeta),) = sums.values()
-        if len(rows) < len(matrix):
-            return
-        again = [_member(chains[k], members.factors[q]) for k, q in failed]
-        beta = [found.beta[q, first[k] : first[k + 1]] for k, q in failed]
-        start = np.concatenate(beta), np.stack([kbeta[k][:, q] for k, q in failed])
-        one = Members(np.ones((1, 3)))
+        go_on = failed[tuple(known[0].cells.T)]
+        cells = known[0].cells[go_on]
+        again = [_member(layout.chains[k], members.factors[q]) for k, q in cells]
+        parts = [found.beta[q, layout.part(k)] for k, q in cells]
+        start = np.concatenate(parts), np.ascontiguousarray(known[0].kbeta[:, go_on].T)
+        rest = Layout.of(again, layout.held)
         more = solve_chains(
-            matrix, diagonal, Layout.of(again, layout.held), one, tol=_CLOSER * tol,
-            threads=threads, start=start, stop=stop,
+            matrix, diagonal, rest, Members(np.ones((1, 3))), tol=_CLOSER * tol, threads=threads,
+            start=start, stop=stop,
         )  # fmt: skip
-        ends = np.cumsum([0] + [len(c.rows) for c in again])
-        for j, (k, q) in enumerate(failed):
+        for j, (k, q) in enumerate(cells):
             if np.isfinite(more.violation[j, 0]):
-                found.beta[q, first[k] : first[k + 1]] = more.beta[0, ends[j] : ends[j + 1]]
+                found.beta[q, layout.part(k)] = more.beta[0, rest.part(j)]
                 found.held[k][q], found.lam[k, q] = more.held[j][0], more.lam[j, 0]
                 found.steps[k, q] += more.steps[j, 0]
-        sums = confirm(found, exact, layout, members)
+        known = confirm(found, exact, layout, members, failed)
 
 
 def _member(chain: Chain, factors: Floats) -> Chain:
@@ -265,30 +264,28 @@ def _member(chain: Chain, factors: Floats) -> Chain:
 
 
 def _judged(
-    chain: Chain, members: Members, beta: Floats, kbeta: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """KKT violation, dual and gap of each member, as in DESIGN's certificate."""
-    box, diagonal, _ = members.factors.T
-    s, D = chain.s[:, None], chain.D[:, None] * diagonal
-    low, up = chain.l[:, None] * box, chain.u[:, None] * box
+    chain: Chain, factors: Floats, beta: Floats, kbeta: Floats
+) -> tuple[float, float, float]:
+    """KKT violation, dual and gap of a member, as in DESIGN's certificate."""
+    box, diagonal, _ = factors.tolist()
+    s, D, low, up = chain.s, chain.D * diagonal, chain.l * box, chain.u * box
     r = s - kbeta - D * beta
     rise, fall = np.where(beta < up, r, -np.inf), np.where(beta > low, r, np.inf)
-    violation, rest = np.zeros(len(members)), s - kbeta
+    violation, rest = 0.0, s - kbeta
     for g in range(len(chain.m)):
         own = chain.group == g
-        most, least = rise[own].max(axis=0), fall[own].min(axis=0)
-        violation = np.maximum(violation, most - least)
-        both = np.isfinite(most) & np.isfinite(least)
-        rest[own] -= np.where(both, 0.5 * (most + least), np.where(np.isfinite(most), most, least))
+        most, least = float(rise[own].max()), float(fall[own].min())
+        violation = max(violation, most - least)
+        both = np.isfinite(most) and np.isfinite(least)
+        rest[own] -= 0.5 * (most + least) if both else most if np.isfinite(most) else least
     free = chain.group < 0
     if free.any():
-        each = np.maximum(rise[free].max(axis=0), -fall[free].min(axis=0))
-        violation = np.maximum(violation, each)
+        violation = max(violation, float(rise[free].max()), -float(fall[free].min()))
     best = np.where(rest > 0, up, low)
     np.divide(rest, D, out=best, where=D > 0)
     best = np.clip(best, low, up)
-    gap = ((best - beta) * (rest - 0.5 * D * (best + beta))).sum(axis=0)
-    return violation, (beta * (s - 0.5 * kbeta - 0.5 * D * beta)).sum(axis=0), gap
+    gap = ((best - beta) * (rest - 0.5 * D * (best + beta))).sum()
+    return violation, float((beta * (s - 0.5 * kbeta - 0.5 * D * beta)).sum()), float(gap)
 
 
 def pair_chains(
