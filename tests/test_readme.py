@@ -20,7 +20,6 @@ WRITTEN = [
     README,
     DOCS / "index.md",
     DOCS / "architecture.md",
-    DOCS / "search.md",
     *sorted((DOCS / "start").glob("*.md")),
 ]
 PAGES = [path for path in WRITTEN if path.exists()]
