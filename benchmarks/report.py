@@ -294,7 +294,7 @@ def plot_bench(results, path):
         axis.grid(axis="x", alpha=0.3)
     axes[0].set_yticks(np.arange(len(names)) + 0.4 - width / 2, names)
     axes[0].invert_yaxis()
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="upper left")
+    axes[1].legend(loc="lower right")
     finish(figure, results, path)
 
 

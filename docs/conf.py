@@ -74,6 +74,7 @@ sphinx_gallery_conf = {
     "gallery_dirs": "auto_examples",
     "filename_pattern": r"/plot_",
     "ignore_pattern": r"(__init__|demo)\.py",
+    "within_subsection_order": "gallery.Story",
     "abort_on_example_error": True,
     "only_warn_on_example_error": False,
     "download_all_examples": False,

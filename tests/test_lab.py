@@ -682,3 +682,14 @@ def test_a_fine_surface_of_many_points_is_bounded():
     (reply,) = session.handle({"type": "refine"})
     rows, columns = reply.arrays["0/grid"].shape
     assert rows * columns * 2000 < 3e7
+
+
+def test_without_the_extra_the_module_says_what_to_install(monkeypatch, capsys):
+    from maxmargin import lab
+    from maxmargin.lab.__main__ import main
+
+    lab.__dict__.pop("serve", None)
+    monkeypatch.setitem(sys.modules, "maxmargin.lab.server", None)  # cannot be imported
+    monkeypatch.setattr(sys, "argv", ["lab", "--no-browser"])
+    assert main() == 1
+    assert "maxmargin.lab.server" in capsys.readouterr().err

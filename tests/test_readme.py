@@ -20,7 +20,7 @@ WRITTEN = [
     README,
     DOCS / "index.md",
     DOCS / "architecture.md",
-    DOCS / "search.md",
+    DOCS / "speed.md",
     *sorted((DOCS / "start").glob("*.md")),
 ]
 PAGES = [path for path in WRITTEN if path.exists()]

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Build sdist and wheel, and see that both are whole: the sdist builds a wheel in a place of its own,
-# that wheel goes into an empty environment, and there the first model of the README runs and a
-# user's typed script is checked. Usage: tools/check_wheel.sh [PYTHON]; what is built stays in dist/.
+# that wheel goes into an empty environment, and there the code of the README and of the page on the
+# first model runs and a user's typed script is checked. Usage: tools/check_wheel.sh [PYTHON]; what
+# is built stays in dist/.
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -25,17 +26,19 @@ ls -l "$here"/dist/maxmargin-*
     "$here"/dist/maxmargin-*.whl mypy
 cp "$here/tests/typed_user.py" "$work"
 cd "$work"
-"$work/empty/bin/python" - <<'QUICK_START'
-from sklearn.datasets import load_breast_cancer
-from sklearn.preprocessing import scale
-import maxmargin
-from maxmargin import SVC, kernels
+"$work/empty/bin/python" - "$here/README.md" "$here/docs/start/first-model.md" <<'QUICK_START'
+import re
+import sys
+from pathlib import Path
 
-X, y = load_breast_cancer(return_X_y=True)
-X = scale(X)
-clf = SVC(C=10, kernel=kernels.RBF(sigma=5.0) + 0.1 * kernels.Linear(), max_time=60).fit(X, y)
+import maxmargin
+
 print(maxmargin.__version__, maxmargin.__file__)
-print(repr(clf.certificate_), "score", round(clf.score(X, y), 3))
-assert clf.certificate_.status == "optimal"
+for page in sys.argv[1:]:
+    names = {}
+    for block in re.findall(r"^```python\n(.*?)^```$", Path(page).read_text("utf-8"), re.M | re.S):
+        exec(block, names)
+    print(Path(page).name, repr(names["clf"].certificate_))
+    assert names["clf"].certificate_.status == "optimal"
 QUICK_START
 "$work/empty/bin/python" -m mypy --strict typed_user.py

@@ -2,9 +2,9 @@
 
 In the pages of ``LINKED`` a literal such as ``maxmargin.problems.soft_margin``,
 ``tests/test_solvers.py::test_reaches_the_oracle`` or ``examples/plot_margins.py`` becomes a link,
-``lab/moons`` one to the lab on the reader's own machine. A paragraph that begins with an arrow is
-set apart: it says where the formula above it is realised. The listings that the links lead to are
-pages of this site.
+``lab/six?problem=nu&solver=ADMM`` one to the lab on the reader's own machine, with these settings.
+A paragraph that begins with an arrow is set apart: it says where the formula above it is realised.
+The listings that the links lead to are pages of this site.
 """
 
 import functools
@@ -57,9 +57,11 @@ def link_literals(app, doctree):
 def link(app, docname, literal):
     text = literal.astext()
     if text.startswith("lab/"):
-        preset = text.removeprefix("lab/")
-        shown = nodes.literal(preset, f"lab: {preset}")
-        literal.replace_self(nodes.reference("", "", shown, refuri=LAB + preset))
+        preset, _, settings = text.removeprefix("lab/").partition("?")
+        shown = nodes.literal(text, f"lab: {preset}")
+        uri = LAB + preset + (f"&{settings}" if settings else "")
+        title = ", ".join(["preset " + preset, *settings.split("&")]).rstrip(", ")
+        literal.replace_self(nodes.reference("", "", shown, refuri=uri, reftitle=title))
         return
     if re.fullmatch(r"examples/plot_\w+\.py", text):
         page, anchor, shown = f"auto_examples/{Path(text).stem}", "", Path(text).stem

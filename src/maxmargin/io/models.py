@@ -11,7 +11,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -390,12 +390,3 @@ def warn_of_versions(model: Model) -> tuple[str, ...]:
         if name in ("maxmargin", "scikit-learn") and then != now:
             said.append(f"the model was written by {name} {then}; this is {now}")
     return tuple(said)
-
-
-def with_about(model: Model, **more: Any) -> Model:
-    """Add to what is said about a model.
-
-    >>> with_about(Model(None), target="y").about
-    {'target': 'y'}
-    """
-    return replace(model, about={**model.about, **more})

@@ -3,8 +3,6 @@
 import argparse
 import sys
 
-from maxmargin.lab import serve
-
 
 def main() -> int:
     """Serve the lab; the exit status is 1 where that is not possible."""
@@ -13,6 +11,8 @@ def main() -> int:
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     given = parser.parse_args()
     try:
+        from maxmargin.lab import serve  # which says what to install
+
         serve(port=given.port, open_browser=not given.no_browser)
     except (ImportError, OSError) as error:
         sys.stderr.write(f"{error}\n")
