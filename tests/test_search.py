@@ -1,5 +1,7 @@
 """Searches against GridSearchCV over our own machines, and what only they promise."""
 
+import copy
+import pickle
 import threading
 import warnings
 
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import FitFailedWarning
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
@@ -159,8 +161,6 @@ def test_a_function_scores():
     ours = SVCCV(Cs=[1, 10], gammas=[0.1], scoring=own, tol=TIGHT).fit(X, y)
     theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.1]}, scoring=own).fit(X, y)
     equal(ours, theirs, atol=1e-5)
-    with pytest.raises(ValueError, match="the rows of its test set alone"):
-        SVCCV(Cs=[1], gammas=[0.1], scoring=lambda m, X, y: m.score(X[:3], y[:3])).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +224,44 @@ def test_nu():
     assert ours.report_["n_failed"] == 15
     infeasible = NuSVCCV(nus=3, gammas=[0.01]).fit(X, y).cv_results_["status"]
     assert (infeasible == "optimal").all()
+
+
+def overlapping(seed=0, n=160):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4))
+    return X, (X[:, 0] + 1.5 * random.normal(size=n) > 0).astype(int)
+
+
+NU_DATA = {
+    "cancer": lambda: load_breast_cancer(return_X_y=True),
+    "wine": lambda: load_wine(return_X_y=True),
+    "iris": lambda: load_iris(return_X_y=True),
+    "overlap": overlapping,
+}
+
+
+@pytest.mark.parametrize("name", NU_DATA)
+def test_a_small_margin_is_left_to_the_ordinary_solver(name):
+    X, y = NU_DATA[name]()
+    nus, gammas = [0.02, 0.1, 0.2], [1e-4, 1e-2, 1.0]
+    ours = NuSVCCV(nus=nus, gammas=gammas, cv=3, refit=False)
+    theirs = GridSearchCV(NuSVC(), {"nu": nus, "gamma": gammas}, cv=3, refit=False)
+    searched(ours, theirs, X, y)
+    for f in range(3):
+        ours_of, theirs_of = (s.cv_results_[f"split{f}_test_score"] for s in (ours, theirs))
+        np.testing.assert_allclose(ours_of, theirs_of, atol=3.1 / len(y))  # one row
+
+
+def test_classes_whose_hulls_meet_have_no_margin():
+    X, y = overlapping(1)
+    y = np.where(X[:, 1] > 1, 2, y)
+    settings = {"nus": [0.02, 0.3], "gammas": [0.01], "cv": 3}
+    with pytest.warns(UserWarning, match="reduced convex hulls meet"):
+        ours = NuSVCCV(**settings).fit(X, y)
+    assert ours.cv_results_["status"].tolist() == ["no margin", "optimal"]
+    with pytest.warns(FitFailedWarning, match="nu=0.02 is too small for these data"):
+        two = NuSVCCV(**settings).fit(X, y > 0)
+    assert two.cv_results_["status"].tolist() == ["failed", "optimal"]
 
 
 def test_regression():
@@ -339,12 +377,115 @@ def test_interrupted(monkeypatch):
     assert not hasattr(search, "best_estimator_")
 
 
-def test_an_error_of_a_scorer_ends_the_search():
-    def broken(machine, X, y):
-        raise ZeroDivisionError("in the scorer")
+def searched(ours, theirs, X, y, **given):
+    """Both searches, whatever their scorers do."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ours.fit(X, y, **given), theirs.fit(X, y, **given)
 
-    with pytest.raises(ZeroDivisionError, match="in the scorer"):
-        SVCCV(Cs=3, gammas=4, scoring=broken, n_threads=2).fit(*cancer())
+
+def failing(machine, X, y):
+    if machine.C == 1:
+        raise ZeroDivisionError("in the scorer")
+    return machine.score(X, y)
+
+
+@pytest.mark.parametrize("scoring", [failing, {"a": "accuracy", "b": failing}], ids=["one", "two"])
+def test_an_error_of_a_scorer_is_a_score_of_nan(scoring):
+    X, y = cancer()
+    many = isinstance(scoring, dict)
+    settings = {"scoring": scoring, "refit": "b" if many else True}
+    ours = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT, n_threads=2, **settings)
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": CS, "gamma": GAMMAS}, **settings)
+    with pytest.warns(UserWarning, match="(?s)Scoring failed.*in the scorer"):
+        ours.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs.fit(X, y)
+    for metric in scoring if many else ["score"]:
+        equal(ours, theirs, metric)
+        np.testing.assert_array_equal(
+            ours.cv_results_[f"rank_test_{metric}"], theirs.cv_results_[f"rank_test_{metric}"]
+        )
+    assert np.isnan(ours.cv_results_["mean_test_b" if many else "mean_test_score"]).sum() == 3
+    with pytest.raises(ValueError, match="scoring must return a number"):
+        SVCCV(Cs=[1], gammas=[0.1], scoring=lambda m, X, y: "good").fit(X, y)
+
+
+def turned(machine, X, y):
+    return machine.score(X[::-1], y)
+
+
+def noisy(machine, X, y):
+    X += np.random.default_rng(0).normal(size=X.shape)
+    return machine.score(X, y)
+
+
+def other_rows(machine, X, y):
+    rows = np.arange(len(y)) // 2
+    return machine.score(X[rows], y[rows])
+
+
+def support(machine, X, y):
+    return -float(machine.n_support_.sum()) - len(machine.support_) - machine.dual_coef_.max()
+
+
+def parameters(machine, X, y):
+    given = machine.get_params()
+    return machine.C + 10 * machine.gamma + len(machine.kernel) + given["C"] * given["gamma"]
+
+
+def features(machine, X, y):
+    assert isinstance(machine, SVC)
+    assert not hasattr(machine, "predict_proba")
+    assert not hasattr(machine, "coef_")
+    return float(machine.n_features_in_ + len(machine.classes_))
+
+
+def pickled(machine, X, y):
+    again = pickle.loads(pickle.dumps(machine))
+    assert type(again) is SVC
+    fresh = clone(machine)
+    assert type(fresh) is SVC
+    assert not hasattr(fresh, "classes_")
+    assert copy.deepcopy(machine).score(X, y) == again.score(X, y) == machine.score(X, y)
+    return fresh.fit(X, y).score(X, y)
+
+
+def refitted(machine, X, y):
+    return machine.fit(X[::2], y[::2]).score(X, y)
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [turned, noisy, other_rows, support, parameters, features, pickled, refitted],
+    ids=lambda scoring: scoring.__name__,
+)
+def test_a_scorer_meets_the_machine_of_its_cell(scoring):
+    X, y = iris()
+    settings = {"scoring": scoring, "cv": 3}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.01, 0.1], tol=TIGHT, **settings)
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.01, 0.1]}, **settings)
+    equal(*searched(ours, theirs, X, y), atol=1e-3 if scoring is support else 1e-9)
+
+
+def test_a_regressor_for_scorers_too():
+    X, y = load_diabetes(return_X_y=True)
+    settings = {"scoring": lambda m, X, y: m.score(X[::-1], y) + m.epsilon * m.C, "cv": 3}
+    ours = SVRCV(Cs=[1, 10], epsilons=[0.1, 1], gammas=[0.1], tol=TIGHT, **settings)
+    grid = {"C": [1, 10], "epsilon": [0.1, 1], "gamma": [0.1]}
+    equal(*searched(ours, GridSearchCV(SVR(tol=TIGHT), grid, **settings), X, y), atol=1e-5)
+
+
+def test_a_scorer_has_its_machine_fitted_once_and_only_if_it_must(monkeypatch):
+    X, y = cancer()
+    fits, fitted = [], _search._fitted
+    monkeypatch.setattr(_search, "_fitted", lambda *given: fits.append(1) or fitted(*given))
+    settings = {"Cs": [1, 10], "gammas": [0.1], "cv": 3, "tol": TIGHT}
+    SVCCV(scoring=lambda m, X, y: m.score(X.copy(), y) + m.C, **settings).fit(X, y)
+    assert not fits
+    SVCCV(scoring=lambda m, X, y: turned(m, X, y) + turned(m, X, y), **settings).fit(X, y)
+    assert len(fits) == 6
 
 
 def test_blocks_when_memory_is_short(monkeypatch, caplog):

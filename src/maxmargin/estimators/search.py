@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from maxmargin.estimators._chains import Chain, Members, all_pairs, pair_chains, tube_chain
 from maxmargin.estimators._docs import documented
-from maxmargin.estimators._search import Search, Split, _Task, held_out, pieces_of
+from maxmargin.estimators._search import Search, Split, _Task, pieces_of
 from maxmargin.estimators.svc import SVC, NuSVC
 from maxmargin.estimators.svr import SVR
 from maxmargin.problems import ROUNDING, largest_nu, round_down
@@ -26,6 +27,8 @@ __all__ = ["SVCCV", "SVRCV", "NuSVCCV", "consistency", "one_standard_error"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+
+_CLEAR = 100.0  # times tol: decision values are divided by the margin, and b known to tol / 2
 
 
 def _Cs(values: Any) -> list[float]:
@@ -56,7 +59,7 @@ class _Classification(Search):
         return usual and plain and all(np.isfinite(s.get("C", 1.0)) for s in settings)
 
     def _prepare(self, task: _Task, split: Split) -> None:
-        machine = task.machine.__class__(**task.machine.get_params(deep=False))
+        machine = copy.copy(task.machine)
         labels = task.labels[split.train]
         weight = None if task.weight is None else task.weight[split.train]
         machine._classes(labels, weight)
@@ -84,36 +87,21 @@ class _Classification(Search):
         """B and η of each chain and member."""
         return lam[:, :, 0], np.ones(lam.shape[:2])
 
-    def _proven(self, primal: Floats) -> NDArray[np.bool_]:
-        """Where there is a margin."""
-        return np.ones(primal.shape, dtype=bool)
-
     def _scored(
-        self, task: _Task, split: Split, held: list[Floats], lam: Floats, primal: Floats
+        self,
+        task: _Task,
+        split: Split,
+        settings: list[dict[str, Any]],
+        held: list[Floats],
+        lam: Floats,
     ) -> list[Any]:
-        machine, (b, eta) = split.machine, self._shift(lam)
-        silent = ~((eta > 0) & self._proven(primal))
-        eta = np.where(silent, 1.0, eta)
-        values = np.stack(held, axis=2) + b.T[:, None, :]  # members, rows, pairs
-        values = np.where(silent.T[:, None, :], 0.0, values / eta.T[:, None, :])
-        if task.plain and not machine.break_ties:
-            scores: list[Any] = self._accuracies(task, split, values, silent)
-        else:
-            X, kept = task.rows_of(split), machine
-            scores = [
-                task.score(held_out(kept, scores=v, silent=silent[:, q]), split, X)
-                for q, v in enumerate(values)
-            ]
-        if len(held) > 1:
-            return scores
-        return [self._meeting() if s else v for v, s in zip(scores, silent[0], strict=True)]
+        b, eta = self._shift(lam)
+        values = (np.stack(held, axis=2) + b.T[:, None, :]) / eta.T[:, None, :]
+        if task.plain(split) and not split.machine.break_ties:
+            return list(self._accuracies(task, split, values))  # members, rows, pairs
+        return task.score_values(split, settings, list(values))
 
-    def _meeting(self) -> str:
-        return "nu is too small for these data: the reduced convex hulls meet (N4). Raise nu."
-
-    def _accuracies(
-        self, task: _Task, split: Split, values: Floats, silent: NDArray[np.bool_]
-    ) -> list[float]:
+    def _accuracies(self, task: _Task, split: Split, values: Floats) -> list[float]:
         """Shares of right answers, by the votes that `predict` counts."""
         machine = split.machine
         count = len(machine.classes_)
@@ -125,9 +113,8 @@ class _Classification(Search):
             firsts, seconds = np.zeros((2, values.shape[2], count), dtype=np.float32)
             for k, (i, j) in enumerate(itertools.combinations(range(count), 2)):
                 firsts[k, i], seconds[k, j] = 1.0, 1.0
-            heard = (~silent.T[:, None, :]).astype(np.float32)
             won = (values > 0).astype(np.float32)
-            winners = ((won * heard) @ firsts + ((1 - won) * heard) @ seconds).argmax(axis=2)
+            winners = (won @ firsts + (1 - won) @ seconds).argmax(axis=2)
         right = machine.classes_[winners] == task.labels[split.test]
         weight = task.passed.get("sample_weight")
         weight = None if weight is None else weight[split.test]
@@ -410,8 +397,10 @@ class NuSVCCV(ClassifierMixin, _Classification):
     def _shift(self, lam: Floats) -> tuple[Floats, Floats]:
         return (lam[:, :, 0] + lam[:, :, 1]) / 2, (lam[:, :, 1] - lam[:, :, 0]) / 2
 
-    def _proven(self, primal: Floats) -> NDArray[np.bool_]:
-        return primal < 0  # see Problem.has_margin
+    def _clear(self, lam: Floats, primal: Floats, tol: float) -> NDArray[np.bool_]:
+        _, eta = self._shift(lam)
+        proven = primal < 0  # see Problem.has_margin
+        return np.asarray((proven & (eta > _CLEAR * tol)).all(axis=0))
 
 
 @documented
@@ -547,10 +536,14 @@ class SVRCV(RegressorMixin, Search):
         return None
 
     def _scored(
-        self, task: _Task, split: Split, held: list[Floats], lam: Floats, primal: Floats
+        self,
+        task: _Task,
+        split: Split,
+        settings: list[dict[str, Any]],
+        held: list[Floats],
+        lam: Floats,
     ) -> list[Any]:
-        values, X = held[0] + lam[0, :, :1], task.rows_of(split)
-        return [task.score(held_out(split.machine, scores=v), split, X) for v in values]
+        return task.score_values(split, settings, list(held[0] + lam[0, :, :1]))
 
 
 def one_standard_error(cv_results: dict[str, Any]) -> int:
