@@ -1,6 +1,7 @@
 """Searches against GridSearchCV over our own machines, and what only they promise."""
 
 import copy
+import operator
 import pickle
 import threading
 import warnings
@@ -8,13 +9,14 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import FitFailedWarning
-from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    KFold,
+    PredefinedSplit,
     RepeatedStratifiedKFold,
     ShuffleSplit,
     cross_val_score,
@@ -37,6 +39,7 @@ from maxmargin import (
     kernels,
     one_standard_error,
     problems,
+    shared_gram,
 )
 from maxmargin.estimators import _chains, _search
 
@@ -544,6 +547,21 @@ def test_consistency(detector):
     assert -0.1 < search.best_score_ <= 0
 
 
+def test_consistency_over_a_shared_gram():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    grid, cv = {"gamma": [0.1, 1.0, 100.0], "nu": [0.05, 0.3]}, KFold(4)
+    alone = GridSearchCV(OneClassSVM(), grid, scoring=consistency, cv=cv).fit(X)
+    with shared_gram(X):
+        shared = GridSearchCV(OneClassSVM(), grid, scoring=consistency, cv=cv).fit(X)
+    for name in ("mean_test_score", "split2_test_score", "rank_test_score"):
+        np.testing.assert_array_equal(alone.cv_results_[name], shared.cv_results_[name])
+    train, test = list(cv.split(X))[2]
+    outside = (OneClassSVM(gamma=1.0, nu=0.3).fit(X[train]).predict(X[test]) < 0).mean()
+    assert shared.cv_results_["split2_test_score"][3] == -abs(outside - 0.3)
+    with pytest.raises(ValueError, match="nu in place of C"):
+        consistency(SVDD(C=0.1).fit(X), X)
+
+
 def test_bad_input():
     X, y = cancer()
     with pytest.raises(ValueError, match="Cs must be positive"):
@@ -552,7 +570,110 @@ def test_bad_input():
         SVCCV(cv=iter(())).fit(X, y)
     with pytest.raises(ValueError, match="refit"):
         SVCCV(scoring=["accuracy", "f1"]).fit(X, y)
-    assert make_scorer is not None
+    for Cs, told in ((["a"], "'a'"), ([[1, 2]], r"\[1, 2\]"), ([np.nan], "nan")):
+        with pytest.raises(ValueError, match=f"Cs must be positive numbers; got {told}"):
+            SVCCV(Cs=Cs).fit(X, y)
+    with pytest.raises(ValueError, match="got none"):
+        SVCCV(Cs=[]).fit(X, y)
+    with pytest.raises(ValueError, match="'Cs' parameter of SVCCV must be an array-like or an int"):
+        SVCCV(Cs=1.0).fit(X, y)
+    with pytest.raises(ValueError, match="kernels is empty"):
+        SVCCV(kernels=[]).fit(X, y)
+    with pytest.raises(ValueError, match="cannot hold"):
+        SVCCV(kernels=["rbf", "precomputed"]).fit(X, y)
+    with pytest.raises(ValueError, match="epsilons must be finite and at least 0; got -1"):
+        SVRCV(epsilons=[0.1, -1]).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("scoring", [None, "roc_auc", "neg_log_loss", ["f1", "accuracy"]], ids=str)
+def test_score_is_what_was_searched_by(scoring):
+    X, y = cancer()
+    settings = {"scoring": scoring, "refit": scoring[0] if isinstance(scoring, list) else True}
+    given = {"probability": True} if scoring == "neg_log_loss" else {}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.01, 0.1], cv=3, tol=TIGHT, **settings, **given)
+    grid = {"C": [1, 10], "gamma": [0.01, 0.1]}
+    theirs = GridSearchCV(SVC(tol=TIGHT, **given), grid, cv=3, **settings)
+    searched(ours, theirs, X, y)
+    assert ours.score(X, y) == pytest.approx(theirs.score(X, y), abs=1e-9)
+    assert is_classifier(ours)
+    assert is_regressor(SVRCV())
+
+
+@pytest.mark.parametrize("method", ["predict", "score", "decision_function", "classes_"])
+def test_without_a_refit_nothing_is_predicted(method):
+    X, y = cancer()
+    found = []
+    asked = (lambda s: s.score(X, y)) if method == "score" else operator.attrgetter(method)
+    for search in (SVCCV(Cs=[1], gammas=[0.1]), GridSearchCV(SVC(), {"C": [1]})):
+        search.set_params(refit=False).fit(X, y)
+        with pytest.raises(AttributeError) as error:
+            asked(search)
+        cause = error.value.__cause__ or error.value
+        found.append(str(cause).replace(type(search).__name__, "Search"))
+    assert found[0] == found[1]
+    assert "refit=False" in found[0]
+
+
+def test_results_have_the_types_of_a_grid_search():
+    X, y = iris()
+    ours = SVCCV(Cs=[10, 1, 10], gammas=[0.1], kernels=["linear", "rbf"]).fit(X, y).cv_results_
+    grid = [{"C": [10, 1, 10], "kernel": ["linear"]}]
+    grid.append({"C": [10, 1, 10], "gamma": [0.1], "kernel": ["rbf"]})
+    theirs = GridSearchCV(SVC(), grid).fit(X, y).cv_results_
+    for name, values in theirs.items():
+        assert type(ours[name]) is type(values)
+        assert getattr(ours[name], "dtype", None) == getattr(values, "dtype", None), name
+        if name.startswith("param_"):
+            np.testing.assert_array_equal(ours[name].mask, values.mask)
+            assert ours[name].tolist() == values.tolist()
+    assert ours["params"] == theirs["params"]
+    np.testing.assert_array_equal(ours["rank_test_score"], theirs["rank_test_score"])
+
+
+def test_scorers_and_splitters_see_the_data_as_given():
+    pd = pytest.importorskip("pandas")
+    X, y = iris()
+    frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(150) + 7)
+    labels = pd.Series(np.array(["setosa", "versicolor", "virginica"])[y], index=frame.index)
+
+    class ByColumn:
+        def split(self, X, y, groups=None):
+            left = (X["a"] > 0).to_numpy()
+            return iter([(np.flatnonzero(left), np.flatnonzero(~left))])
+
+        def get_n_splits(self, X=None, y=None, groups=None):
+            return 1
+
+    def by_name(machine, X, y):
+        assert machine.feature_names_in_.tolist() == list("abcd")
+        assert isinstance(y, pd.Series)
+        return machine.score(X[X["b"] > 0], y[X["b"] > 0])
+
+    settings = {"scoring": by_name, "cv": ByColumn()}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.1], tol=TIGHT, **settings).fit(frame, labels)
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.1]}, **settings)
+    theirs.fit(frame, labels)
+    equal(ours, theirs)
+    assert np.isfinite(ours.best_score_)
+    assert ours.feature_names_in_.tolist() == list("abcd")
+    np.testing.assert_array_equal(ours.predict(frame), theirs.predict(frame))
+
+
+@pytest.mark.parametrize("turn", [sp.csc_array, np.ndarray.tolist, np.float32], ids=str)
+def test_scorers_of_any_data(turn):
+    X, y = iris()
+    ours = SVCCV(Cs=[1, 10], gammas=[0.1], tol=TIGHT, scoring="f1_macro")
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.1]}, scoring="f1_macro")
+    equal(ours.fit(turn(X), y), theirs.fit(turn(X), y))
+
+
+def test_a_fold_of_no_weight():
+    X, y = iris()
+    weight = np.where(np.arange(150) % 5 == 0, 0.0, 1.0)
+    settings = {"cv": PredefinedSplit(np.arange(150) % 5)}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.1], **settings)
+    theirs = GridSearchCV(SVC(), {"C": [1, 10], "gamma": [0.1]}, **settings)
+    equal(*searched(ours, theirs, X, y, sample_weight=weight))
 
 
 @pytest.mark.parametrize("rich", [True, False])

@@ -6,6 +6,7 @@ import copy
 import functools
 import itertools
 import logging
+import math
 import threading
 import time
 import warnings
@@ -34,7 +35,7 @@ from maxmargin.estimators._chains import Chain, Found, Members, refine, solve_ch
 from maxmargin.estimators._standing_in import standing_in
 from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, default_cache_size
-from maxmargin.kernels import RBF, Kernel, as_kernel
+from maxmargin.kernels import RBF, Kernel, Precomputed, as_kernel
 from maxmargin.progress import CellBar
 from maxmargin.sharing import Products
 from maxmargin.threads import thread_count
@@ -212,8 +213,7 @@ class Search(BaseSearchCV):
         """
         began, machine = time.perf_counter(), self.estimator
         scorers, refit_metric = self._get_scorers()
-        if machine._mode() == "precomputed" and self.kernels is not None:
-            raise ValueError('kernels must be None with kernel="precomputed".')
+        self._check_kernels()
         checked, labels = machine._validate_fit(X, y)
         precomputed = machine._mode() == "precomputed"
         rows_given = tuple(indexable(checked if precomputed else X, y))
@@ -244,6 +244,16 @@ class Search(BaseSearchCV):
         if self.refit:
             self._refit(X, y, routed.estimator.fit)
         return self
+
+    def _check_kernels(self) -> None:
+        if self.kernels is None:
+            return
+        if not len(self.kernels):
+            raise ValueError("kernels is empty; pass kernels to try, or None.")
+        if self.estimator._mode() == "precomputed":
+            raise ValueError('kernels must be None with kernel="precomputed".')
+        if any(isinstance(k, Precomputed) or str(k) == "precomputed" for k in self.kernels):
+            raise ValueError('kernels cannot hold "precomputed"; pass kernel="precomputed".')
 
     def _raise_failures(self, cells: Cells, candidates: list[dict[str, Any]]) -> None:
         if not cells.errors:
@@ -782,7 +792,7 @@ class _Task:
         for _ in range(2):
             if self.late() or not factor:
                 break
-            factor = {name: np.sqrt(value) for name, value in factor.items()}
+            factor = {name: math.sqrt(value) for name, value in factor.items()}
             means = [np.mean([_number(self, s) for s in row]) for row in cells.scores]
             if not np.isfinite(means).any():
                 break

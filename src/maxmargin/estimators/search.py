@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
@@ -31,15 +30,20 @@ Ints = NDArray[np.int64]
 _CLEAR = 100.0  # times tol: decision values are divided by the margin, and b known to tol / 2
 
 
+def _numbers(name: str, values: Any, kind: str, allowed: Callable[[float], bool]) -> list[float]:
+    """A list of numbers, all of a kind."""
+    found = pieces_of(list(values))
+    bad = [v for v in found if not (isinstance(v, Real) and allowed(float(v)))]
+    if bad or not found:
+        raise ValueError(f"{name} must be {kind}; got {repr(bad[0]) if bad else 'none'}.")
+    return found
+
+
 def _Cs(values: Any) -> list[float]:
     """The C to try: so many between 0.01 and 10000, or these."""
     if isinstance(values, Integral):
         return [float(C) for C in np.logspace(-2, 4, int(values))]
-    found = pieces_of(list(values))
-    bad = [C for C in found if not C > 0]
-    if bad or not found:
-        raise ValueError(f"Cs must be positive numbers; got {bad[0] if bad else 'none'}.")
-    return found
+    return _numbers("Cs", values, "positive numbers", lambda C: C > 0)
 
 
 class _Classification(Search):
@@ -123,7 +127,7 @@ class _Classification(Search):
 
 
 @documented
-class SVCCV(ClassifierMixin, _Classification):
+class SVCCV(_Classification):
     r"""Search C, γ and the kernel of an SVC by cross-validation, as one computation.
 
     The scores of ``GridSearchCV(SVC(), ...)``, and its attributes, in a fraction of its time: dot
@@ -271,7 +275,7 @@ class SVCCV(ClassifierMixin, _Classification):
 
 
 @documented
-class NuSVCCV(ClassifierMixin, _Classification):
+class NuSVCCV(_Classification):
     r"""Search ν, γ and the kernel of a NuSVC by cross-validation, as one computation.
 
     Parameters
@@ -404,7 +408,7 @@ class NuSVCCV(ClassifierMixin, _Classification):
 
 
 @documented
-class SVRCV(RegressorMixin, Search):
+class SVRCV(Search):
     r"""Search C, ε, γ and the kernel of an SVR by cross-validation, as one computation.
 
     Parameters
@@ -496,7 +500,9 @@ class SVRCV(RegressorMixin, Search):
     def _values(self, X: Any, y: Any, weight: Floats | None) -> dict[str, list[Any]]:
         values: dict[str, list[Any]] = {"C": _Cs(self.Cs)}
         if self.epsilons is not None:
-            values["epsilon"] = pieces_of(list(self.epsilons))
+            values["epsilon"] = _numbers(
+                "epsilons", self.epsilons, "finite and at least 0", lambda e: 0 <= e < np.inf
+            )
         return values
 
     def _largest(self, settings: list[dict[str, Any]], weight: Floats | None) -> float:
@@ -613,5 +619,7 @@ def consistency(estimator: Any, X: Any, y: Any = None) -> float:
     >>> search.best_params_
     {'gamma': 0.1}
     """
+    if getattr(estimator, "C", None) is not None:
+        raise ValueError("consistency compares with nu; make the SVDD with nu in place of C.")
     outside = float(np.mean(estimator.predict(X) < 0))
     return -abs(outside - float(estimator.nu))
