@@ -9,9 +9,11 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import FitFailedWarning
+from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -665,6 +667,19 @@ def test_scorers_of_any_data(turn):
     ours = SVCCV(Cs=[1, 10], gammas=[0.1], tol=TIGHT, scoring="f1_macro")
     theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.1]}, scoring="f1_macro")
     equal(ours.fit(turn(X), y), theirs.fit(turn(X), y))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_metadata_routing(weighted):
+    X, y = iris()
+    weight = np.random.default_rng(0).uniform(0.2, 3, 150)
+    with config_context(enable_metadata_routing=True):
+        scorer = make_scorer(f1_score, average="macro").set_score_request(sample_weight=weighted)
+        settings = {"scoring": scorer, "cv": 3}
+        machine = SVC(tol=TIGHT).set_fit_request(sample_weight=True)
+        ours = SVCCV(Cs=[1, 10], gammas=[0.1], tol=TIGHT, **settings)
+        theirs = GridSearchCV(machine, {"C": [1, 10], "gamma": [0.1]}, **settings)
+        equal(*searched(ours, theirs, X, y, sample_weight=weight))
 
 
 def test_a_fold_of_no_weight():

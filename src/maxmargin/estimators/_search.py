@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer, get_scorer_names
@@ -149,7 +150,10 @@ class Search(BaseSearchCV):
         """The machine whose parameters are searched."""
         names = set(self._machine._get_param_names()) & set(type(self)._get_param_names())
         given = {name: getattr(self, name) for name in names - {"max_time", "verbose"}}
-        return self._machine(**given)
+        machine = self._machine(**given)
+        if get_config()["enable_metadata_routing"]:  # weights given to a search are for its fits
+            machine.set_fit_request(sample_weight=True)
+        return machine
 
     @property
     def n_iter_(self) -> Any:
@@ -216,7 +220,7 @@ class Search(BaseSearchCV):
         self._check_kernels()
         checked, labels = machine._validate_fit(X, y)
         precomputed = machine._mode() == "precomputed"
-        rows_given = tuple(indexable(checked if precomputed else X, y))
+        X_given, y_given = indexable(checked if precomputed else X, y)
         given = {"sample_weight": sample_weight, "groups": groups}
         routed = self._get_routed_params_for_fit({k: v for k, v in given.items() if v is not None})
         weight = machine._weights(routed.estimator.fit.get("sample_weight"), checked)
@@ -224,13 +228,13 @@ class Search(BaseSearchCV):
         rows = np.arange(len(labels))
         splits = [
             Split(rows[np.asarray(train)], rows[np.asarray(test)])
-            for train, test in cv.split(*rows_given, **routed.splitter.split)
+            for train, test in cv.split(X_given, y_given, **routed.splitter.split)
         ]
         if not splits:
             raise ValueError("cv has no splits (left); an iterator can be used once only.")
         candidates = list(ParameterGrid(self._grids(checked, labels, weight)))
         task = _Task(self, machine, checked, labels, weight, splits, scorers, began)
-        task.given = rows_given
+        task.given = X_given, y_given
         task.passed = {name: np.asarray(v) for name, v in routed.scorer.score.items()}
         with CellBar(type(self).__name__) if self.verbose else nullcontext() as task.bar:
             cells = task.run(candidates)
@@ -329,7 +333,7 @@ class _Task:
     """One search under way."""
 
     bar: CellBar | None
-    given: tuple[Any, ...]  # X and y as the caller has them: what splitters and scorers see
+    given: tuple[Any, Any]  # X and y as the caller has them: what splitters and scorers see
     passed: dict[str, NDArray[Any]]  # to the scorers
 
     def __init__(
@@ -343,7 +347,7 @@ class _Task:
         scorers: Any,
         began: float,
     ) -> None:
-        self.search, self.machine, self.X, self.y, self.weight = search, machine, X, y, weight
+        self.search, self.machine, self.X, self.weight = search, machine, X, weight
         self.splits, self.scorers, self.began = splits, scorers, began
         limit = search.max_time
         self.until = None if limit is None else began + limit
@@ -639,11 +643,6 @@ class _Task:
         for (_, c), score in zip(ready, scores, strict=True):
             cells.scores[c][f], cells.score_time[c, f] = score, each
 
-    def training(self, split: Split) -> tuple[Any, Any]:
-        """The rows that a machine learns from, as the caller gave them, and their y."""
-        X, y = _safe_split(self.machine, *self.given, split.train)
-        return X, y
-
     def held_out(self, split: Split) -> tuple[Any, Any]:
         """The rows that it has not seen, new at each call: a scorer may write on them."""
         X, y = _safe_split(self.machine, *self.given, split.test, split.train)
@@ -659,12 +658,10 @@ class _Task:
     ) -> list[Any]:
         """What the scorers say of machines whose decision values on those rows are known."""
         X, _ = self.held_out(split)
-        weight = None if self.weight is None else self.weight[split.train]
-        train = self.training(split)
         scores = []
         for setting, known in zip(settings, values, strict=True):
             machine = copy.copy(split.machine).set_params(**clone(setting, safe=False))
-            fit = functools.partial(_fitted, self.machine, setting, *train, weight)
+            fit = functools.partial(_fitted, self.machine, setting, *self.given, self.weight, split)
             scores.append(self.score(standing_in(machine, X, known, fit), split))
         return scores
 
@@ -733,13 +730,12 @@ class _Task:
         self, setting: dict[str, Any], c: int, f: int, cells: Cells, machine: Any = None
     ) -> Any:
         split, began = self.splits[f], time.perf_counter()
-        weight = None if self.weight is None else self.weight[split.train]
         limit = None if self.until is None else max(self.until - began, 0.0)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # told by its status
                 fresh = _fitted(
-                    self.machine, setting, *self.training(split), weight, machine, limit
+                    self.machine, setting, *self.given, self.weight, split, machine, limit
                 )
         except Exception as error:  # as GridSearchCV: whatever it is, it is of this cell
             cells.errors.append(str(error))
@@ -848,11 +844,13 @@ def _fitted(
     X: Any,
     y: Any,
     weight: Floats | None,
+    split: Split,
     start: Any = None,
     max_time: float | None = None,
 ) -> Any:
     """The machine of a cell as GridSearchCV has it; it may start from the solution of another."""
     fresh = clone(machine) if start is None else copy.copy(start)
     fresh.set_params(**clone(setting, safe=False), warm_start=True, max_time=max_time)
-    fresh.fit(X, y, **({} if weight is None else {"sample_weight": weight}))
+    given = {} if weight is None else {"sample_weight": weight[split.train]}
+    fresh.fit(*_safe_split(machine, X, y, split.train), **given)
     return fresh.set_params(warm_start=False, max_time=None)

@@ -282,7 +282,8 @@ class NuSVCCV(_Classification):
     ----------
     nus : int or array-like, default=10
         The ν to try; so many between 0.05 and 0.8 times the largest that all data allow. Where a
-        training set allows less, the score is NaN, as in GridSearchCV.
+        training set allows less, the score is NaN, as in GridSearchCV. Where the margin is small
+        beside ``tol``, a cell is a fit of its own.
     gammas, kernels, cv, scoring, refit, refine, discard, max_time
         As in :class:`SVCCV`.
     <kernel_of_search>
