@@ -1,18 +1,24 @@
 """Searches against GridSearchCV over our own machines, and what only they promise."""
 
+import copy
+import operator
+import pickle
 import threading
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris
+from sklearn import config_context
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import FitFailedWarning
-from sklearn.metrics import make_scorer
+from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
+    KFold,
+    PredefinedSplit,
     RepeatedStratifiedKFold,
     ShuffleSplit,
     cross_val_score,
@@ -35,6 +41,7 @@ from maxmargin import (
     kernels,
     one_standard_error,
     problems,
+    shared_gram,
 )
 from maxmargin.estimators import _chains, _search
 
@@ -159,8 +166,6 @@ def test_a_function_scores():
     ours = SVCCV(Cs=[1, 10], gammas=[0.1], scoring=own, tol=TIGHT).fit(X, y)
     theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.1]}, scoring=own).fit(X, y)
     equal(ours, theirs, atol=1e-5)
-    with pytest.raises(ValueError, match="the rows of its test set alone"):
-        SVCCV(Cs=[1], gammas=[0.1], scoring=lambda m, X, y: m.score(X[:3], y[:3])).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -224,6 +229,44 @@ def test_nu():
     assert ours.report_["n_failed"] == 15
     infeasible = NuSVCCV(nus=3, gammas=[0.01]).fit(X, y).cv_results_["status"]
     assert (infeasible == "optimal").all()
+
+
+def overlapping(seed=0, n=160):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n, 4))
+    return X, (X[:, 0] + 1.5 * random.normal(size=n) > 0).astype(int)
+
+
+NU_DATA = {
+    "cancer": lambda: load_breast_cancer(return_X_y=True),
+    "wine": lambda: load_wine(return_X_y=True),
+    "iris": lambda: load_iris(return_X_y=True),
+    "overlap": overlapping,
+}
+
+
+@pytest.mark.parametrize("name", NU_DATA)
+def test_a_small_margin_is_left_to_the_ordinary_solver(name):
+    X, y = NU_DATA[name]()
+    nus, gammas = [0.02, 0.1, 0.2], [1e-4, 1e-2, 1.0]
+    ours = NuSVCCV(nus=nus, gammas=gammas, cv=3, refit=False)
+    theirs = GridSearchCV(NuSVC(), {"nu": nus, "gamma": gammas}, cv=3, refit=False)
+    searched(ours, theirs, X, y)
+    for f in range(3):
+        ours_of, theirs_of = (s.cv_results_[f"split{f}_test_score"] for s in (ours, theirs))
+        np.testing.assert_allclose(ours_of, theirs_of, atol=3.1 / len(y))  # one row
+
+
+def test_classes_whose_hulls_meet_have_no_margin():
+    X, y = overlapping(1)
+    y = np.where(X[:, 1] > 1, 2, y)
+    settings = {"nus": [0.02, 0.3], "gammas": [0.01], "cv": 3}
+    with pytest.warns(UserWarning, match="reduced convex hulls meet"):
+        ours = NuSVCCV(**settings).fit(X, y)
+    assert ours.cv_results_["status"].tolist() == ["no margin", "optimal"]
+    with pytest.warns(FitFailedWarning, match="nu=0.02 is too small for these data"):
+        two = NuSVCCV(**settings).fit(X, y > 0)
+    assert two.cv_results_["status"].tolist() == ["failed", "optimal"]
 
 
 def test_regression():
@@ -343,12 +386,115 @@ def test_interrupted(monkeypatch):
     assert not hasattr(search, "best_estimator_")
 
 
-def test_an_error_of_a_scorer_ends_the_search():
-    def broken(machine, X, y):
-        raise ZeroDivisionError("in the scorer")
+def searched(ours, theirs, X, y, **given):
+    """Both searches, whatever their scorers do."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ours.fit(X, y, **given), theirs.fit(X, y, **given)
 
-    with pytest.raises(ZeroDivisionError, match="in the scorer"):
-        SVCCV(Cs=3, gammas=4, scoring=broken, n_threads=2).fit(*cancer())
+
+def failing(machine, X, y):
+    if machine.C == 1:
+        raise ZeroDivisionError("in the scorer")
+    return machine.score(X, y)
+
+
+@pytest.mark.parametrize("scoring", [failing, {"a": "accuracy", "b": failing}], ids=["one", "two"])
+def test_an_error_of_a_scorer_is_a_score_of_nan(scoring):
+    X, y = cancer()
+    many = isinstance(scoring, dict)
+    settings = {"scoring": scoring, "refit": "b" if many else True}
+    ours = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT, n_threads=2, **settings)
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": CS, "gamma": GAMMAS}, **settings)
+    with pytest.warns(UserWarning, match="(?s)Scoring failed.*in the scorer"):
+        ours.fit(X, y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs.fit(X, y)
+    for metric in scoring if many else ["score"]:
+        equal(ours, theirs, metric)
+        np.testing.assert_array_equal(
+            ours.cv_results_[f"rank_test_{metric}"], theirs.cv_results_[f"rank_test_{metric}"]
+        )
+    assert np.isnan(ours.cv_results_["mean_test_b" if many else "mean_test_score"]).sum() == 3
+    with pytest.raises(ValueError, match="scoring must return a number"):
+        SVCCV(Cs=[1], gammas=[0.1], scoring=lambda m, X, y: "good").fit(X, y)
+
+
+def turned(machine, X, y):
+    return machine.score(X[::-1], y)
+
+
+def noisy(machine, X, y):
+    X += np.random.default_rng(0).normal(size=X.shape)
+    return machine.score(X, y)
+
+
+def other_rows(machine, X, y):
+    rows = np.arange(len(y)) // 2
+    return machine.score(X[rows], y[rows])
+
+
+def support(machine, X, y):
+    return -float(machine.n_support_.sum()) - len(machine.support_) - machine.dual_coef_.max()
+
+
+def parameters(machine, X, y):
+    given = machine.get_params()
+    return machine.C + 10 * machine.gamma + len(machine.kernel) + given["C"] * given["gamma"]
+
+
+def features(machine, X, y):
+    assert isinstance(machine, SVC)
+    assert not hasattr(machine, "predict_proba")
+    assert not hasattr(machine, "coef_")
+    return float(machine.n_features_in_ + len(machine.classes_))
+
+
+def pickled(machine, X, y):
+    again = pickle.loads(pickle.dumps(machine))
+    assert type(again) is SVC
+    fresh = clone(machine)
+    assert type(fresh) is SVC
+    assert not hasattr(fresh, "classes_")
+    assert copy.deepcopy(machine).score(X, y) == again.score(X, y) == machine.score(X, y)
+    return fresh.fit(X, y).score(X, y)
+
+
+def refitted(machine, X, y):
+    return machine.fit(X[::2], y[::2]).score(X, y)
+
+
+@pytest.mark.parametrize(
+    "scoring",
+    [turned, noisy, other_rows, support, parameters, features, pickled, refitted],
+    ids=lambda scoring: scoring.__name__,
+)
+def test_a_scorer_meets_the_machine_of_its_cell(scoring):
+    X, y = iris()
+    settings = {"scoring": scoring, "cv": 3}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.01, 0.1], tol=TIGHT, **settings)
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.01, 0.1]}, **settings)
+    equal(*searched(ours, theirs, X, y), atol=1e-3 if scoring is support else 1e-9)
+
+
+def test_a_regressor_for_scorers_too():
+    X, y = load_diabetes(return_X_y=True)
+    settings = {"scoring": lambda m, X, y: m.score(X[::-1], y) + m.epsilon * m.C, "cv": 3}
+    ours = SVRCV(Cs=[1, 10], epsilons=[0.1, 1], gammas=[0.1], tol=TIGHT, **settings)
+    grid = {"C": [1, 10], "epsilon": [0.1, 1], "gamma": [0.1]}
+    equal(*searched(ours, GridSearchCV(SVR(tol=TIGHT), grid, **settings), X, y), atol=1e-5)
+
+
+def test_a_scorer_has_its_machine_fitted_once_and_only_if_it_must(monkeypatch):
+    X, y = cancer()
+    fits, fitted = [], _search._fitted
+    monkeypatch.setattr(_search, "_fitted", lambda *given: fits.append(1) or fitted(*given))
+    settings = {"Cs": [1, 10], "gammas": [0.1], "cv": 3, "tol": TIGHT}
+    SVCCV(scoring=lambda m, X, y: m.score(X.copy(), y) + m.C, **settings).fit(X, y)
+    assert not fits
+    SVCCV(scoring=lambda m, X, y: turned(m, X, y) + turned(m, X, y), **settings).fit(X, y)
+    assert len(fits) == 6
 
 
 def test_blocks_when_memory_is_short(monkeypatch, caplog):
@@ -407,6 +553,21 @@ def test_consistency(detector):
     assert -0.1 < search.best_score_ <= 0
 
 
+def test_consistency_over_a_shared_gram():
+    X = np.random.default_rng(0).normal(size=(200, 2))
+    grid, cv = {"gamma": [0.1, 1.0, 100.0], "nu": [0.05, 0.3]}, KFold(4)
+    alone = GridSearchCV(OneClassSVM(), grid, scoring=consistency, cv=cv).fit(X)
+    with shared_gram(X):
+        shared = GridSearchCV(OneClassSVM(), grid, scoring=consistency, cv=cv).fit(X)
+    for name in ("mean_test_score", "split2_test_score", "rank_test_score"):
+        np.testing.assert_array_equal(alone.cv_results_[name], shared.cv_results_[name])
+    train, test = list(cv.split(X))[2]
+    outside = (OneClassSVM(gamma=1.0, nu=0.3).fit(X[train]).predict(X[test]) < 0).mean()
+    assert shared.cv_results_["split2_test_score"][3] == -abs(outside - 0.3)
+    with pytest.raises(ValueError, match="nu in place of C"):
+        consistency(SVDD(C=0.1).fit(X), X)
+
+
 def test_bad_input():
     X, y = cancer()
     with pytest.raises(ValueError, match="Cs must be positive"):
@@ -415,7 +576,123 @@ def test_bad_input():
         SVCCV(cv=iter(())).fit(X, y)
     with pytest.raises(ValueError, match="refit"):
         SVCCV(scoring=["accuracy", "f1"]).fit(X, y)
-    assert make_scorer is not None
+    for Cs, told in ((["a"], "'a'"), ([[1, 2]], r"\[1, 2\]"), ([np.nan], "nan")):
+        with pytest.raises(ValueError, match=f"Cs must be positive numbers; got {told}"):
+            SVCCV(Cs=Cs).fit(X, y)
+    with pytest.raises(ValueError, match="got none"):
+        SVCCV(Cs=[]).fit(X, y)
+    with pytest.raises(ValueError, match="'Cs' parameter of SVCCV must be an array-like or an int"):
+        SVCCV(Cs=1.0).fit(X, y)
+    with pytest.raises(ValueError, match="kernels is empty"):
+        SVCCV(kernels=[]).fit(X, y)
+    with pytest.raises(ValueError, match="cannot hold"):
+        SVCCV(kernels=["rbf", "precomputed"]).fit(X, y)
+    with pytest.raises(ValueError, match="epsilons must be finite and at least 0; got -1"):
+        SVRCV(epsilons=[0.1, -1]).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("scoring", [None, "roc_auc", "neg_log_loss", ["f1", "accuracy"]], ids=str)
+def test_score_is_what_was_searched_by(scoring):
+    X, y = cancer()
+    settings = {"scoring": scoring, "refit": scoring[0] if isinstance(scoring, list) else True}
+    given = {"probability": True} if scoring == "neg_log_loss" else {}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.01, 0.1], cv=3, tol=TIGHT, **settings, **given)
+    grid = {"C": [1, 10], "gamma": [0.01, 0.1]}
+    theirs = GridSearchCV(SVC(tol=TIGHT, **given), grid, cv=3, **settings)
+    searched(ours, theirs, X, y)
+    assert ours.score(X, y) == pytest.approx(theirs.score(X, y), abs=1e-9)
+    assert is_classifier(ours)
+    assert is_regressor(SVRCV())
+
+
+@pytest.mark.parametrize("method", ["predict", "score", "decision_function", "classes_"])
+def test_without_a_refit_nothing_is_predicted(method):
+    X, y = cancer()
+    found = []
+    asked = (lambda s: s.score(X, y)) if method == "score" else operator.attrgetter(method)
+    for search in (SVCCV(Cs=[1], gammas=[0.1]), GridSearchCV(SVC(), {"C": [1]})):
+        search.set_params(refit=False).fit(X, y)
+        with pytest.raises(AttributeError) as error:
+            asked(search)
+        cause = error.value.__cause__ or error.value
+        found.append(str(cause).replace(type(search).__name__, "Search"))
+    assert found[0] == found[1]
+    assert "refit=False" in found[0]
+
+
+def test_results_have_the_types_of_a_grid_search():
+    X, y = iris()
+    ours = SVCCV(Cs=[10, 1, 10], gammas=[0.1], kernels=["linear", "rbf"]).fit(X, y).cv_results_
+    grid = [{"C": [10, 1, 10], "kernel": ["linear"]}]
+    grid.append({"C": [10, 1, 10], "gamma": [0.1], "kernel": ["rbf"]})
+    theirs = GridSearchCV(SVC(), grid).fit(X, y).cv_results_
+    for name, values in theirs.items():
+        assert type(ours[name]) is type(values)
+        assert getattr(ours[name], "dtype", None) == getattr(values, "dtype", None), name
+        if name.startswith("param_"):
+            np.testing.assert_array_equal(ours[name].mask, values.mask)
+            assert ours[name].tolist() == values.tolist()
+    assert ours["params"] == theirs["params"]
+    np.testing.assert_array_equal(ours["rank_test_score"], theirs["rank_test_score"])
+
+
+def test_scorers_and_splitters_see_the_data_as_given():
+    pd = pytest.importorskip("pandas")
+    X, y = iris()
+    frame = pd.DataFrame(X, columns=list("abcd"), index=np.arange(150) + 7)
+    labels = pd.Series(np.array(["setosa", "versicolor", "virginica"])[y], index=frame.index)
+
+    class ByColumn:
+        def split(self, X, y, groups=None):
+            left = (X["a"] > 0).to_numpy()
+            return iter([(np.flatnonzero(left), np.flatnonzero(~left))])
+
+        def get_n_splits(self, X=None, y=None, groups=None):
+            return 1
+
+    def by_name(machine, X, y):
+        assert machine.feature_names_in_.tolist() == list("abcd")
+        assert isinstance(y, pd.Series)
+        return machine.score(X[X["b"] > 0], y[X["b"] > 0])
+
+    settings = {"scoring": by_name, "cv": ByColumn()}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.1], tol=TIGHT, **settings).fit(frame, labels)
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.1]}, **settings)
+    theirs.fit(frame, labels)
+    equal(ours, theirs)
+    assert np.isfinite(ours.best_score_)
+    assert ours.feature_names_in_.tolist() == list("abcd")
+    np.testing.assert_array_equal(ours.predict(frame), theirs.predict(frame))
+
+
+@pytest.mark.parametrize("turn", [sp.csc_array, np.ndarray.tolist, np.float32], ids=str)
+def test_scorers_of_any_data(turn):
+    X, y = iris()
+    ours = SVCCV(Cs=[1, 10], gammas=[0.1], tol=TIGHT, scoring="f1_macro")
+    theirs = GridSearchCV(SVC(tol=TIGHT), {"C": [1, 10], "gamma": [0.1]}, scoring="f1_macro")
+    equal(ours.fit(turn(X), y), theirs.fit(turn(X), y))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_metadata_routing(weighted):
+    X, y = iris()
+    weight = np.random.default_rng(0).uniform(0.2, 3, 150)
+    with config_context(enable_metadata_routing=True):
+        scorer = make_scorer(f1_score, average="macro").set_score_request(sample_weight=weighted)
+        settings = {"scoring": scorer, "cv": 3}
+        machine = SVC(tol=TIGHT).set_fit_request(sample_weight=True)
+        ours = SVCCV(Cs=[1, 10], gammas=[0.1], tol=TIGHT, **settings)
+        theirs = GridSearchCV(machine, {"C": [1, 10], "gamma": [0.1]}, **settings)
+        equal(*searched(ours, theirs, X, y, sample_weight=weight))
+
+
+def test_a_fold_of_no_weight():
+    X, y = iris()
+    weight = np.where(np.arange(150) % 5 == 0, 0.0, 1.0)
+    settings = {"cv": PredefinedSplit(np.arange(150) % 5)}
+    ours = SVCCV(Cs=[1, 10], gammas=[0.1], **settings)
+    theirs = GridSearchCV(SVC(), {"C": [1, 10], "gamma": [0.1]}, **settings)
+    equal(*searched(ours, theirs, X, y, sample_weight=weight))
 
 
 @pytest.mark.parametrize("rich", [True, False])

@@ -6,6 +6,7 @@ import copy
 import functools
 import itertools
 import logging
+import math
 import threading
 import time
 import warnings
@@ -19,13 +20,16 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn import get_config
 from sklearn.base import _fit_context, clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics._scorer import _MultimetricScorer, _PassthroughScorer, get_scorer_names
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
-from sklearn.utils import _safe_indexing
+from sklearn.model_selection._validation import _score
+from sklearn.utils import indexable
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import _safe_split
 
 from maxmargin.estimators._base import SupportVectorMachine, take
 from maxmargin.estimators._chains import (
@@ -37,9 +41,10 @@ from maxmargin.estimators._chains import (
     refine,
     solve_chains,
 )
+from maxmargin.estimators._standing_in import standing_in
 from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, default_cache_size
-from maxmargin.kernels import RBF, Kernel, as_kernel
+from maxmargin.kernels import RBF, Kernel, Precomputed, as_kernel
 from maxmargin.progress import CellBar
 from maxmargin.sharing import Products
 from maxmargin.threads import thread_count
@@ -153,7 +158,10 @@ class Search(BaseSearchCV):
         """The machine whose parameters are searched."""
         names = set(self._machine._get_param_names()) & set(type(self)._get_param_names())
         given = {name: getattr(self, name) for name in names - {"max_time", "verbose"}}
-        return self._machine(**given)
+        machine = self._machine(**given)
+        if get_config()["enable_metadata_routing"]:  # weights given to a search are for its fits
+            machine.set_fit_request(sample_weight=True)
+        return machine
 
     @property
     def n_iter_(self) -> Any:
@@ -185,6 +193,10 @@ class Search(BaseSearchCV):
             grids.append(grid)
         return grids
 
+    def _clear(self, lam: Floats, primal: Floats, tol: float) -> NDArray[np.bool_]:
+        """Of which members a violation up to ``tol`` leaves digits in the decision values."""
+        return np.ones(primal.shape[1], dtype=bool)
+
     # ---- fitting ------------------------------------------------------------------------------
 
     @typed(_fit_context(prefer_skip_nested_validation=False))
@@ -213,22 +225,24 @@ class Search(BaseSearchCV):
         """
         began, machine = time.perf_counter(), self.estimator
         scorers, refit_metric = self._get_scorers()
-        if machine._mode() == "precomputed" and self.kernels is not None:
-            raise ValueError('kernels must be None with kernel="precomputed".')
+        self._check_kernels()
         checked, labels = machine._validate_fit(X, y)
+        precomputed = machine._mode() == "precomputed"
+        X_given, y_given = indexable(checked if precomputed else X, y)
         given = {"sample_weight": sample_weight, "groups": groups}
         routed = self._get_routed_params_for_fit({k: v for k, v in given.items() if v is not None})
         weight = machine._weights(routed.estimator.fit.get("sample_weight"), checked)
-        cv = check_cv(self.cv, labels, classifier=is_classifier(machine))
+        cv = check_cv(self.cv, y, classifier=is_classifier(machine))
         rows = np.arange(len(labels))
         splits = [
             Split(rows[np.asarray(train)], rows[np.asarray(test)])
-            for train, test in cv.split(checked, labels, **routed.splitter.split)
+            for train, test in cv.split(X_given, y_given, **routed.splitter.split)
         ]
         if not splits:
             raise ValueError("cv has no splits (left); an iterator can be used once only.")
         candidates = list(ParameterGrid(self._grids(checked, labels, weight)))
         task = _Task(self, machine, checked, labels, weight, splits, scorers, began)
+        task.given = X_given, y_given
         task.passed = {name: np.asarray(v) for name, v in routed.scorer.score.items()}
         with CellBar(type(self).__name__) if self.verbose else nullcontext() as task.bar:
             cells = task.run(candidates)
@@ -243,6 +257,16 @@ class Search(BaseSearchCV):
             self._refit(X, y, routed.estimator.fit)
         return self
 
+    def _check_kernels(self) -> None:
+        if self.kernels is None:
+            return
+        if not len(self.kernels):
+            raise ValueError("kernels is empty; pass kernels to try, or None.")
+        if self.estimator._mode() == "precomputed":
+            raise ValueError('kernels must be None with kernel="precomputed".')
+        if any(isinstance(k, Precomputed) or str(k) == "precomputed" for k in self.kernels):
+            raise ValueError('kernels cannot hold "precomputed"; pass kernel="precomputed".')
+
     def _raise_failures(self, cells: Cells, candidates: list[dict[str, Any]]) -> None:
         if not cells.errors:
             return
@@ -255,16 +279,18 @@ class Search(BaseSearchCV):
     def _store_results(
         self, task: _Task, candidates: list[dict[str, Any]], cells: Cells, refit_metric: str
     ) -> None:
-        some = next((s for row in cells.scores for s in row if s is not None), np.nan)
-        missing = dict.fromkeys(some, np.nan) if isinstance(some, dict) else np.nan
+        scores = [score for row in cells.scores for score in row]
+        some: Any = next((s for s in scores if isinstance(s, dict)), np.nan)
+        many = isinstance(some, dict)
+        missing = dict.fromkeys(some, np.nan) if many else np.nan
         shape = cells.fit_time.shape
         out = [
             {
                 "fit_time": cells.fit_time[c, f],
                 "score_time": cells.score_time[c, f],
-                "test_scores": missing if cells.scores[c][f] is None else cells.scores[c][f],
+                "test_scores": missing if s is None or (many and not isinstance(s, dict)) else s,
             }
-            for c, f in np.ndindex(*shape)
+            for (c, f), s in zip(np.ndindex(*shape), scores, strict=True)
         ]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # cells without a score are told of elsewhere
@@ -276,13 +302,14 @@ class Search(BaseSearchCV):
                 "status": np.array([_worst(row) for row in cells.status]),
             }
             results = self._format_results(candidates, self.n_splits_, out, more)
-        self.multimetric_ = isinstance(some, dict)
+        self.multimetric_ = many
         if callable(self.scoring) and self.multimetric_:
             self._check_refit_for_multimetric(some)
             refit_metric = self.refit
         if self.refit or not self.multimetric_:
             known = np.isfinite(results[f"mean_test_{refit_metric}"]).any()
-            if self.max_time is not None and not known and not callable(self.refit):
+            short = (cells.status == "not reached").any()
+            if short and not known and not callable(self.refit):
                 raise ValueError(
                     "no candidate was finished on every split; allow more max_time, or pass fewer "
                     "candidates."
@@ -306,7 +333,7 @@ class Search(BaseSearchCV):
 
 
 def _worst(statuses: NDArray[Any]) -> str:
-    order = ("failed", "not reached", "discarded", "iteration_limit", "stationary", "optimal")
+    order = ("failed", "not reached", "discarded", "iteration_limit", "no margin", "stationary")
     return next((name for name in order if name in statuses), "optimal")
 
 
@@ -327,6 +354,7 @@ class _Task:
     """One search under way."""
 
     bar: CellBar | None
+    given: tuple[Any, Any]  # X and y as the caller has them: what splitters and scorers see
     passed: dict[str, NDArray[Any]]  # to the scorers
 
     def __init__(
@@ -340,7 +368,7 @@ class _Task:
         scorers: Any,
         began: float,
     ) -> None:
-        self.search, self.machine, self.X, self.y, self.weight = search, machine, X, y, weight
+        self.search, self.machine, self.X, self.weight = search, machine, X, weight
         self.splits, self.scorers, self.began = splits, scorers, began
         limit = search.max_time
         self.until = None if limit is None else began + limit
@@ -618,6 +646,7 @@ class _Task:
         violation = found.violation[at].max(axis=0)
         dual, gap = found.dual[at].sum(axis=0), found.gap[at].sum(axis=0)
         size = np.maximum(np.abs(dual), np.abs(dual + gap))
+        clear = search._clear(found.lam[at], (found.dual + found.gap)[at], self.machine.tol)
         ready = []
         for q, (c, setting) in enumerate(zip(chosen, settings, strict=True)):
             why = next(
@@ -630,7 +659,7 @@ class _Task:
                 continue
             if not np.isfinite(violation[q]):
                 continue  # time ran out
-            if violation[q] > self.machine.tol:  # too hard for a chain: the ordinary solver
+            if violation[q] > self.machine.tol or not clear[q]:  # for the ordinary solver
                 self._hard.append((c, f, setting))
                 continue
             cells.status[c, f] = "optimal"
@@ -644,29 +673,38 @@ class _Task:
         columns = [q for q, _ in ready]
         held = [found.held[j][columns] for j in range(at.start, at.stop)]
         lam = found.lam[at][:, columns]
-        primal = (found.dual + found.gap)[at][:, columns]
-        scores = search._scored(self, split, held, lam, primal)
+        scores = search._scored(self, split, [settings[q] for q in columns], held, lam)
         each = (time.perf_counter() - began) / len(ready)
         for (_, c), score in zip(ready, scores, strict=True):
             cells.scores[c][f], cells.score_time[c, f] = score, each
-            if isinstance(score, str):
-                cells.scores[c][f], cells.status[c, f] = None, "failed"
-                cells.errors.append(score)
 
-    def rows_of(self, split: Split) -> Any:
-        """The rows to score on."""
-        X = take(self.X, split.test, square=False)
-        return X[:, split.train] if self.machine._mode() == "precomputed" else X
+    def held_out(self, split: Split) -> tuple[Any, Any]:
+        """The rows that it has not seen, new at each call: a scorer may write on them."""
+        X, y = _safe_split(self.machine, *self.given, split.test, split.train)
+        return X, y
 
-    def score(self, machine: Any, split: Split, X: Any) -> Any:
-        """What the scorers say of a machine on the rows that it has not seen."""
-        given = {name: values[split.test] for name, values in self.passed.items()}
-        found = self.scorers(machine, X, _safe_indexing(self.y, split.test), **given)
-        return {n: float(v) for n, v in found.items()} if isinstance(found, dict) else float(found)
+    def score(self, machine: Any, split: Split) -> Any:
+        """What the scorers say of a machine on the rows that it has not seen: NaN if they fail."""
+        passed = {name: values[split.test] for name, values in self.passed.items()}
+        return _score(machine, *self.held_out(split), self.scorers, passed, error_score=np.nan)
 
-    @property
-    def plain(self) -> bool:
+    def score_values(
+        self, split: Split, settings: list[dict[str, Any]], values: Sequence[Floats]
+    ) -> list[Any]:
+        """What the scorers say of machines whose decision values on those rows are known."""
+        X, _ = self.held_out(split)
+        scores = []
+        for setting, known in zip(settings, values, strict=True):
+            machine = copy.copy(split.machine).set_params(**clone(setting, safe=False))
+            fit = functools.partial(_fitted, self.machine, setting, *self.given, self.weight, split)
+            scores.append(self.score(standing_in(machine, X, known, fit), split))
+        return scores
+
+    def plain(self, split: Split) -> bool:
         """Whether the score is the machine's own, which needs no scorer's checks."""
+        weight = self.passed.get("sample_weight")
+        if weight is not None and not weight[split.test].sum():
+            return False  # whatever scikit-learn makes of it
         passed = isinstance(self.scorers, _PassthroughScorer)
         return passed or self.search.scoring == "accuracy"
 
@@ -734,17 +772,14 @@ class _Task:
         self, setting: dict[str, Any], c: int, f: int, cells: Cells, machine: Any = None
     ) -> Any:
         split, began = self.splits[f], time.perf_counter()
-        fresh = clone(self.machine) if machine is None else machine
-        fresh.set_params(**clone(setting, safe=False), warm_start=True)
-        if self.until is not None:
-            fresh.set_params(max_time=max(self.until - began, 0.0))
-        X = take(self.X, split.train, square=self.machine._mode() == "precomputed")
-        given = {} if self.weight is None else {"sample_weight": self.weight[split.train]}
+        limit = None if self.until is None else max(self.until - began, 0.0)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # told by its status
-                fresh.fit(X, _safe_indexing(self.y, split.train), **given)
-        except ValueError as error:
+                fresh = _fitted(
+                    self.machine, setting, *self.given, self.weight, split, machine, limit
+                )
+        except Exception as error:  # as GridSearchCV: whatever it is, it is of this cell
             cells.errors.append(str(error))
             cells.status[c, f] = "failed"
             return None
@@ -752,12 +787,14 @@ class _Task:
             return fresh
         middle = time.perf_counter()
         proof = fresh.certificate_
-        good = proof.status in ("optimal", "stationary")
-        cells.status[c, f] = str(proof.status) if good else "iteration_limit"
+        told = ("optimal", "stationary", None)  # None: classes whose reduced hulls meet
+        cells.status[c, f] = (
+            str(proof.status or "no margin") if proof.status in told else "iteration_limit"
+        )
         cells.violation[c, f], cells.gap[c, f] = proof.kkt_violation, proof.relative_gap
         cells.n_support[c, f] = len(fresh.support_)
         cells.n_iter[c, f] = np.sum(fresh.n_iter_)
-        cells.scores[c][f] = self.score(fresh, split, self.rows_of(split))
+        cells.scores[c][f] = self.score(fresh, split)
         cells.fit_time[c, f] = middle - began
         cells.score_time[c, f] = time.perf_counter() - middle
         return fresh
@@ -793,7 +830,7 @@ class _Task:
         for _ in range(2):
             if self.late() or not factor:
                 break
-            factor = {name: np.sqrt(value) for name, value in factor.items()}
+            factor = {name: math.sqrt(value) for name, value in factor.items()}
             means = [np.mean([_number(self, s) for s in row]) for row in cells.scores]
             if not np.isfinite(means).any():
                 break
@@ -838,38 +875,24 @@ def _has_numbers(kernel: Kernel) -> bool:
     return not any(isinstance(v, str) for v in kernel.get_params(deep=True).values())
 
 
-def held_out(machine: Any, **values: Any) -> Any:
-    """A machine that answers for the held-out rows alone, from values that are stored."""
-    twin = copy.copy(machine)
-    kind: Any = type(machine)
-    twin.__class__ = _standing_in(kind)
-    twin._values_held = values
-    return twin
-
-
-@functools.cache
-def _standing_in(kind: Any) -> Any:
-    def values(self: Any, X: Any) -> Any:
-        held = self._values_held["scores"]
-        rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        if rows != len(held):
-            raise ValueError(
-                "this machine of a search answers for the rows of its test set alone; a scorer "
-                f"asked about {rows} rows, there are {len(held)}."
-            )
-        return held
-
-    body: dict[str, Any] = {
-        "_scores": values,
-        "_silent": lambda self: self._values_held["silent"],
-        "__sklearn_is_fitted__": lambda self: True,
-        "__module__": kind.__module__,
-    }
-    if not is_classifier(kind()):
-        body["predict"] = values
-    return type(kind.__name__, (kind,), body)
-
-
 def pieces_of(values: Sequence[Any]) -> list[Any]:
     """A list of what a search tries."""
     return [v.item() if isinstance(v, np.generic) else v for v in values]
+
+
+def _fitted(
+    machine: Any,
+    setting: dict[str, Any],
+    X: Any,
+    y: Any,
+    weight: Floats | None,
+    split: Split,
+    start: Any = None,
+    max_time: float | None = None,
+) -> Any:
+    """The machine of a cell as GridSearchCV has it; it may start from the solution of another."""
+    fresh = clone(machine) if start is None else copy.copy(start)
+    fresh.set_params(**clone(setting, safe=False), warm_start=True, max_time=max_time)
+    given = {} if weight is None else {"sample_weight": weight[split.train]}
+    fresh.fit(*_safe_split(machine, X, y, split.train), **given)
+    return fresh.set_params(warm_start=False, max_time=None)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
 from maxmargin.estimators._chains import Chain, Members, all_pairs, pair_chains, tube_chain
 from maxmargin.estimators._docs import documented
-from maxmargin.estimators._search import Search, Split, _Task, held_out, pieces_of
+from maxmargin.estimators._search import Search, Split, _Task, pieces_of
 from maxmargin.estimators.svc import SVC, NuSVC
 from maxmargin.estimators.svr import SVR
 from maxmargin.problems import ROUNDING, largest_nu, round_down
@@ -27,16 +27,23 @@ __all__ = ["SVCCV", "SVRCV", "NuSVCCV", "consistency", "one_standard_error"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_CLEAR = 100.0  # times tol: decision values are divided by the margin, and b known to tol / 2
+
+
+def _numbers(name: str, values: Any, kind: str, allowed: Callable[[float], bool]) -> list[float]:
+    """A list of numbers, all of a kind."""
+    found = pieces_of(list(values))
+    bad = [v for v in found if not (isinstance(v, Real) and allowed(float(v)))]
+    if bad or not found:
+        raise ValueError(f"{name} must be {kind}; got {repr(bad[0]) if bad else 'none'}.")
+    return found
+
 
 def _Cs(values: Any) -> list[float]:
     """The C to try: so many between 0.01 and 10000, or these."""
     if isinstance(values, Integral):
         return [float(C) for C in np.logspace(-2, 4, int(values))]
-    found = pieces_of(list(values))
-    bad = [C for C in found if not C > 0]
-    if bad or not found:
-        raise ValueError(f"Cs must be positive numbers; got {bad[0] if bad else 'none'}.")
-    return found
+    return _numbers("Cs", values, "positive numbers", lambda C: C > 0)
 
 
 class _Classification(Search):
@@ -56,7 +63,7 @@ class _Classification(Search):
         return usual and plain and all(np.isfinite(s.get("C", 1.0)) for s in settings)
 
     def _prepare(self, task: _Task, split: Split) -> None:
-        machine = task.machine.__class__(**task.machine.get_params(deep=False))
+        machine = copy.copy(task.machine)
         labels = task.labels[split.train]
         weight = None if task.weight is None else task.weight[split.train]
         machine._classes(labels, weight)
@@ -84,36 +91,21 @@ class _Classification(Search):
         """B and η of each chain and member."""
         return lam[:, :, 0], np.ones(lam.shape[:2])
 
-    def _proven(self, primal: Floats) -> NDArray[np.bool_]:
-        """Where there is a margin."""
-        return np.ones(primal.shape, dtype=bool)
-
     def _scored(
-        self, task: _Task, split: Split, held: list[Floats], lam: Floats, primal: Floats
+        self,
+        task: _Task,
+        split: Split,
+        settings: list[dict[str, Any]],
+        held: list[Floats],
+        lam: Floats,
     ) -> list[Any]:
-        machine, (b, eta) = split.machine, self._shift(lam)
-        silent = ~((eta > 0) & self._proven(primal))
-        eta = np.where(silent, 1.0, eta)
-        values = np.stack(held, axis=2) + b.T[:, None, :]  # members, rows, pairs
-        values = np.where(silent.T[:, None, :], 0.0, values / eta.T[:, None, :])
-        if task.plain and not machine.break_ties:
-            scores: list[Any] = self._accuracies(task, split, values, silent)
-        else:
-            X, kept = task.rows_of(split), machine
-            scores = [
-                task.score(held_out(kept, scores=v, silent=silent[:, q]), split, X)
-                for q, v in enumerate(values)
-            ]
-        if len(held) > 1:
-            return scores
-        return [self._meeting() if s else v for v, s in zip(scores, silent[0], strict=True)]
+        b, eta = self._shift(lam)
+        values = (np.stack(held, axis=2) + b.T[:, None, :]) / eta.T[:, None, :]
+        if task.plain(split) and not split.machine.break_ties:
+            return list(self._accuracies(task, split, values))  # members, rows, pairs
+        return task.score_values(split, settings, list(values))
 
-    def _meeting(self) -> str:
-        return "nu is too small for these data: the reduced convex hulls meet (N4). Raise nu."
-
-    def _accuracies(
-        self, task: _Task, split: Split, values: Floats, silent: NDArray[np.bool_]
-    ) -> list[float]:
+    def _accuracies(self, task: _Task, split: Split, values: Floats) -> list[float]:
         """Shares of right answers, by the votes that `predict` counts."""
         machine = split.machine
         count = len(machine.classes_)
@@ -125,9 +117,8 @@ class _Classification(Search):
             firsts, seconds = np.zeros((2, values.shape[2], count), dtype=np.float32)
             for k, (i, j) in enumerate(itertools.combinations(range(count), 2)):
                 firsts[k, i], seconds[k, j] = 1.0, 1.0
-            heard = (~silent.T[:, None, :]).astype(np.float32)
             won = (values > 0).astype(np.float32)
-            winners = ((won * heard) @ firsts + ((1 - won) * heard) @ seconds).argmax(axis=2)
+            winners = (won @ firsts + (1 - won) @ seconds).argmax(axis=2)
         right = machine.classes_[winners] == task.labels[split.test]
         weight = task.passed.get("sample_weight")
         weight = None if weight is None else weight[split.test]
@@ -136,7 +127,7 @@ class _Classification(Search):
 
 
 @documented
-class SVCCV(ClassifierMixin, _Classification):
+class SVCCV(_Classification):
     r"""Search C, γ and the kernel of an SVC by cross-validation, as one computation.
 
     The scores of ``GridSearchCV(SVC(), ...)``, and its attributes, in a fraction of its time: dot
@@ -284,14 +275,15 @@ class SVCCV(ClassifierMixin, _Classification):
 
 
 @documented
-class NuSVCCV(ClassifierMixin, _Classification):
+class NuSVCCV(_Classification):
     r"""Search ν, γ and the kernel of a NuSVC by cross-validation, as one computation.
 
     Parameters
     ----------
     nus : int or array-like, default=10
         The ν to try; so many between 0.05 and 0.8 times the largest that all data allow. Where a
-        training set allows less, the score is NaN, as in GridSearchCV.
+        training set allows less, the score is NaN, as in GridSearchCV. Where the margin is small
+        beside ``tol``, a cell is a fit of its own.
     gammas, kernels, cv, scoring, refit, refine, discard, max_time
         As in :class:`SVCCV`.
     <kernel_of_search>
@@ -410,12 +402,14 @@ class NuSVCCV(ClassifierMixin, _Classification):
     def _shift(self, lam: Floats) -> tuple[Floats, Floats]:
         return (lam[:, :, 0] + lam[:, :, 1]) / 2, (lam[:, :, 1] - lam[:, :, 0]) / 2
 
-    def _proven(self, primal: Floats) -> NDArray[np.bool_]:
-        return primal < 0  # see Problem.has_margin
+    def _clear(self, lam: Floats, primal: Floats, tol: float) -> NDArray[np.bool_]:
+        _, eta = self._shift(lam)
+        proven = primal < 0  # see Problem.has_margin
+        return np.asarray((proven & (eta > _CLEAR * tol)).all(axis=0))
 
 
 @documented
-class SVRCV(RegressorMixin, Search):
+class SVRCV(Search):
     r"""Search C, ε, γ and the kernel of an SVR by cross-validation, as one computation.
 
     Parameters
@@ -507,7 +501,9 @@ class SVRCV(RegressorMixin, Search):
     def _values(self, X: Any, y: Any, weight: Floats | None) -> dict[str, list[Any]]:
         values: dict[str, list[Any]] = {"C": _Cs(self.Cs)}
         if self.epsilons is not None:
-            values["epsilon"] = pieces_of(list(self.epsilons))
+            values["epsilon"] = _numbers(
+                "epsilons", self.epsilons, "finite and at least 0", lambda e: 0 <= e < np.inf
+            )
         return values
 
     def _largest(self, settings: list[dict[str, Any]], weight: Floats | None) -> float:
@@ -547,10 +543,14 @@ class SVRCV(RegressorMixin, Search):
         return None
 
     def _scored(
-        self, task: _Task, split: Split, held: list[Floats], lam: Floats, primal: Floats
+        self,
+        task: _Task,
+        split: Split,
+        settings: list[dict[str, Any]],
+        held: list[Floats],
+        lam: Floats,
     ) -> list[Any]:
-        values, X = held[0] + lam[0, :, :1], task.rows_of(split)
-        return [task.score(held_out(split.machine, scores=v), split, X) for v in values]
+        return task.score_values(split, settings, list(held[0] + lam[0, :, :1]))
 
 
 def one_standard_error(cv_results: dict[str, Any]) -> int:
@@ -620,5 +620,7 @@ def consistency(estimator: Any, X: Any, y: Any = None) -> float:
     >>> search.best_params_
     {'gamma': 0.1}
     """
+    if getattr(estimator, "C", None) is not None:
+        raise ValueError("consistency compares with nu; make the SVDD with nu in place of C.")
     outside = float(np.mean(estimator.predict(X) < 0))
     return -abs(outside - float(estimator.nu))
