@@ -343,10 +343,14 @@ std::vector<double> flat(const Coefficients& a) {
     return {a.data(), a.data() + a.shape(0) * a.shape(1)};
 }
 
-// What a family holds, where it holds it.
-Matrix by_member(nb::handle self, std::vector<double>& values) {
+struct ChainsHandle {
+    std::shared_ptr<const mm::Family::Chains> chains;
+};
+
+// What a family holds, where it holds it: members by all that they have.
+Matrix by_member(nb::handle self, double* values, std::int64_t width) {
     const auto length = static_cast<std::size_t>(nb::cast<mm::Family&>(self).length());
-    return Matrix(values.data(), {length, values.size() / length}, self);
+    return Matrix(values, {length, static_cast<std::size_t>(width)}, self);
 }
 
 Matrix by_chain(const mm::Family& family, const std::vector<double>& values) {
@@ -371,11 +375,28 @@ bool is_square(const mm::Rows& rows) {
 }
 
 // C++ reads memory by these.
-void check_family(const RowsHandle& square, const mm::Family::Chains& c, const Coefficients& m,
+void check_chains(const mm::Family::Chains& c, const Coefficients& m) {
+    const auto count = c.first.size() - 1, variables = c.s.size();
+    bool fine = are_ends(c.first, variables) && are_ends(c.first_held, c.held.size()) &&
+                c.fold.size() == count && c.patch.size() == count && m.shape(0) == count;
+    for (const auto* a : {&c.l, &c.u, &c.D}) fine = fine && a->size() == variables;
+    fine = fine && c.row.size() == variables && c.group.size() == variables;
+    for (std::size_t k = 0; fine && k < variables; ++k)
+        fine = c.row[k] >= 0 && c.group[k] >= -1 && c.group[k] < c.groups;
+    for (std::size_t k = 1; fine && k < c.first.size(); ++k) fine = c.first[k] > c.first[k - 1];
+    for (std::size_t k = 0; fine && k < count; ++k)
+        fine = c.fold[k] >= 0 && c.fold[k] + 1 < std::ssize(c.first_held) && c.patch[k] >= 0 &&
+               c.patch[k] < static_cast<std::int64_t>(count);
+    for (std::size_t k = 0; fine && k < c.held.size(); ++k) fine = c.held[k] >= 0;
+    if (!fine) throw std::invalid_argument("chains of problems: parts of other lengths");
+}
+
+void check_family(const RowsHandle& square, const mm::Family::Chains& c, const Doubles& diagonal,
                   const Coefficients& members, const Doubles& beta, const Coefficients& kbeta,
                   const Indices& skip) {
-    const auto n = static_cast<std::int64_t>(c.diagonal.size());
-    const auto count = c.first.size() - 1, variables = c.s.size();
+    const auto n = static_cast<std::int64_t>(diagonal.shape(0));
+    const auto count = c.first.size() - 1;
+    const auto inside = [n](std::int64_t row) { return row < n; };
     const bool dense = std::visit(
         [&](const auto& K) {
             if constexpr (requires { K.row_stride; })
@@ -383,22 +404,11 @@ void check_family(const RowsHandle& square, const mm::Family::Chains& c, const C
             return false;
         },
         square.rows);
-    bool fine = dense && are_ends(c.first, variables) && are_ends(c.first_held, c.held.size()) &&
-                c.fold.size() == count && m.shape(0) == count && members.shape(0) > 0 &&
-                members.shape(1) == 3;
-    for (const auto* a : {&c.l, &c.u, &c.D}) fine = fine && a->size() == variables;
-    fine = fine && c.row.size() == variables && c.group.size() == variables;
-    for (std::size_t k = 0; fine && k < variables; ++k)
-        fine = c.row[k] >= 0 && c.row[k] < n && c.group[k] >= -1 && c.group[k] < c.groups;
-    for (std::size_t k = 1; fine && k < c.first.size(); ++k) fine = c.first[k] > c.first[k - 1];
-    fine = fine && c.patch.size() == count;
-    for (std::size_t k = 0; fine && k < count; ++k)
-        fine = c.fold[k] >= 0 && c.fold[k] + 1 < std::ssize(c.first_held) && c.patch[k] >= 0 &&
-               c.patch[k] < static_cast<std::int64_t>(count);
-    for (std::size_t k = 0; fine && k < c.held.size(); ++k) fine = c.held[k] >= 0 && c.held[k] < n;
+    bool fine = dense && members.shape(0) > 0 && members.shape(1) == 3 &&
+                std::ranges::all_of(c.row, inside) && std::ranges::all_of(c.held, inside);
     if (beta.shape(0) > 0 || kbeta.shape(0) > 0)
-        fine = fine && beta.shape(0) == variables && kbeta.shape(0) == count &&
-               kbeta.shape(1) == c.diagonal.size();
+        fine = fine && beta.shape(0) == c.s.size() && kbeta.shape(0) == count &&
+               static_cast<std::int64_t>(kbeta.shape(1)) == n;
     fine = fine && (skip.shape(0) == 0 || skip.shape(0) == count * members.shape(0));
     if (!fine) throw std::invalid_argument("a square of K, and chains of problems that fit it");
 }
@@ -662,47 +672,57 @@ NB_MODULE(_core, m) {
             return out;
         });
 
+    nb::class_<ChainsHandle>(m, "Chains")
+        .def(
+            "__init__",
+            [](ChainsHandle* self, const Indices& first, const Doubles& s, const Doubles& l,
+               const Doubles& u, const Doubles& D, const Indices& row, const Indices& group,
+               const Coefficients& m, const Indices& fold, const Indices& first_held,
+               const Indices& held, const Indices& patch) {
+                if (first.shape(0) == 0) throw std::invalid_argument("no chain of problems");
+                mm::Family::Chains chains{
+                    copy(first), copy(s),    copy(l), copy(u),
+                    copy(D),     copy(row),  copy(group), flat(m),
+                    static_cast<std::int64_t>(m.shape(1)), copy(fold), copy(first_held),
+                    copy(held),  copy(patch)};
+                check_chains(chains, m);
+                new (self) ChainsHandle{
+                    std::make_shared<const mm::Family::Chains>(std::move(chains))};
+            },
+            "first"_a, "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a, "fold"_a,
+            "first_held"_a, "held"_a, "patch"_a);
+
     nb::class_<mm::Family>(m, "Family")
         .def(
             "__init__",
-            [](mm::Family* self, const RowsHandle& square, const Indices& first, const Doubles& s,
-               const Doubles& l, const Doubles& u, const Doubles& D, const Indices& row,
-               const Indices& group, const Coefficients& m, const Doubles& diagonal,
-               const Coefficients& members, const Indices& fold, const Indices& first_held,
-               const Indices& held, const Doubles& beta, const Coefficients& kbeta,
-               const Indices& skip, const Indices& patch, double tol, std::int64_t steps) {
+            [](mm::Family* self, const RowsHandle& square, const ChainsHandle& chains,
+               const Doubles& diagonal, const Coefficients& members, const Doubles& beta,
+               const Coefficients& kbeta, const Indices& skip, double tol, std::int64_t steps) {
                 load_blas();
-                mm::Family::Chains chains{
-                    copy(first),    copy(s),    copy(l),
-                    copy(u),        copy(D),    copy(row),
-                    copy(group),    flat(m),    static_cast<std::int64_t>(m.shape(1)),
-                    copy(diagonal), copy(fold), copy(first_held),
-                    copy(held),     copy(patch)};
-                if (first.shape(0) == 0) throw std::invalid_argument("no chain of problems");
-                check_family(square, chains, m, members, beta, kbeta, skip);
+                check_family(square, *chains.chains, diagonal, members, beta, kbeta, skip);
                 std::vector<mm::Family::Member> factors;
                 for (std::size_t q = 0; q < members.shape(0); ++q)
                     factors.push_back({members(q, 0), members(q, 1), members(q, 2)});
                 nb::gil_scoped_release release;
-                new (self) mm::Family(square.rows, std::move(chains), std::move(factors),
-                                      view(beta), {kbeta.data(), kbeta.size()},
-                                      {skip.data(), skip.data() + skip.shape(0)},
-                                      {tol, steps});
+                new (self) mm::Family(square.rows, chains.chains, copy(diagonal),
+                                      std::move(factors), view(beta), {kbeta.data(), kbeta.size()},
+                                      {skip.data(), skip.data() + skip.shape(0)}, {tol, steps});
             },
-            "square"_a, "first"_a, "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a,
-            "diagonal"_a, "members"_a, "fold"_a, "first_held"_a, "held"_a, "beta"_a, "kbeta"_a,
-            "skip"_a, "patch"_a, nb::kw_only(), "tol"_a, "steps"_a, nb::keep_alive<1, 2>())
+            "square"_a, "chains"_a, "diagonal"_a, "members"_a, "beta"_a, "kbeta"_a, "skip"_a,
+            nb::kw_only(), "tol"_a, "steps"_a, nb::keep_alive<1, 2>())
         .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("done", &mm::Family::done)
         .def_prop_ro("beta",
                      [](nb::handle self) {
-                         return by_member(self, nb::cast<mm::Family&>(self).beta());
+                         auto& f = nb::cast<mm::Family&>(self);
+                         return by_member(self, f.beta(), f.variables());
                      },
                      nb::rv_policy::automatic)
         .def_prop_ro("held",
                      [](nb::handle self) {
-                         return by_member(self, nb::cast<mm::Family&>(self).held());
+                         auto& f = nb::cast<mm::Family&>(self);
+                         return by_member(self, f.held(), f.rows_held());
                      },
                      nb::rv_policy::automatic)
         .def_prop_ro("n_support",

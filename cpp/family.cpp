@@ -83,11 +83,13 @@ void of_dense(const Rows& square, const F& f) {
 
 }  // namespace
 
-Family::Family(Rows square, Chains chains, std::vector<Member> members,
-               std::span<const double> beta, std::span<const double> kbeta, std::vector<char> skip,
-               Limits limits)
+Family::Family(Rows square, std::shared_ptr<const Chains> chains, std::vector<double> diagonal,
+               std::vector<Member> members, std::span<const double> beta,
+               std::span<const double> kbeta, std::vector<char> skip, Limits limits)
     : square_(std::move(square)),
-      data_(std::move(chains)),
+      chains_given_(std::move(chains)),
+      data_(*chains_given_),
+      diagonal_(std::move(diagonal)),
       members_(std::move(members)),
       skip_(std::move(skip)),
       limits_(limits) {
@@ -101,11 +103,13 @@ Family::Family(Rows square, Chains chains, std::vector<Member> members,
         chains_[c].kbeta.assign(k.begin(), k.end());
     }
     const auto cells = static_cast<std::size_t>(count * length());
-    beta_.resize(static_cast<std::size_t>(length()) * data_.s.size());
     held_at_.push_back(0);
     for (const auto fold : data_.fold)
         held_at_.push_back(held_at_.back() + data_.first_held[fold + 1] - data_.first_held[fold]);
-    held_.resize(static_cast<std::size_t>(length() * rows_held()));
+    beta_ = allocate<double>(length() * variables());
+    std::fill_n(beta_.get(), length() * variables(), 0.0);
+    held_ = allocate<double>(length() * rows_held());
+    std::fill_n(held_.get(), length() * rows_held(), 0.0);
     same_.resize(cells);
     apart_.resize(static_cast<std::size_t>(count));
     multipliers_.resize(cells * static_cast<std::size_t>(data_.groups));
@@ -339,7 +343,7 @@ bool Family::round(std::int64_t index) {
         p.l[slot] = chain.l[k];
         p.u[slot] = chain.u[k];
         p.D[slot] = diagonal(index, k);
-        p.diagonal[slot] = data_.diagonal[data_.row[first + k]];
+        p.diagonal[slot] = diagonal_[data_.row[first + k]];
         p.r[slot] = chain.r[k];
         p.group[slot] = data_.group[first + k];
     }
@@ -524,14 +528,14 @@ void Family::record(std::int64_t index, std::span<const double> multipliers, dou
                     double dual, double gap, std::int64_t steps) {
     auto& chain = chains_[index];
     const auto q = chain.next++, cell = index * length() + q;
-    std::ranges::copy(chain.beta, beta_.begin() + q * variables() + data_.first[index]);
+    std::ranges::copy(chain.beta, beta_.get() + q * variables() + data_.first[index]);
     std::ranges::copy(multipliers, multipliers_.begin() + cell * data_.groups);
     violations_[cell] = violation;
     duals_[cell] = dual;
     gaps_[cell] = gap;
     steps_[cell] = static_cast<double>(steps);
     if (!apart_[index]) {  // K beta is there for all rows
-        auto out = held_.begin() + q * rows_held() + held_at_[index];
+        auto out = held_.get() + q * rows_held() + held_at_[index];
         const auto fold = data_.fold[index];
         for (auto h = data_.first_held[fold]; h < data_.first_held[fold + 1]; ++h)
             *out++ = chain.kbeta[data_.held[h]];
@@ -581,25 +585,27 @@ void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int
                     column[cell] = std::ssize(cells) - 1;
                 }
         const auto count = std::ssize(cells);
-        coef.assign(static_cast<std::size_t>(width * count), 0.0);
+        coef.assign(static_cast<std::size_t>(count * width), 0.0);
         for (auto e = a; e < b; ++e)
             for (std::int64_t q = 0; q < m; ++q)
                 if (const auto cell = entries[e].chain * m + q; !same_[cell])
-                    coef[place[e - a] * count + column[cell]] +=
+                    coef[column[cell] * width + place[e - a]] +=
                         beta_[q * variables() + entries[e].variable];
         of_dense(square_, [&](const auto& K) {
-            for (std::int64_t r = 0; r < height; ++r) {
-                const auto* from = K.data + data_.held[first + r] * K.row_stride;
-                for (std::int64_t j = 0; j < width; ++j) tile[r * width + j] = from[rows[j]];
+            for (std::int64_t j = 0; j < width; ++j) {
+                const auto* from = K.data + rows[j] * K.row_stride;
+                for (std::int64_t r = 0; r < height; ++r)
+                    tile[j * height + r] = from[data_.held[first + r]];
             }
         });
-        sums.assign(static_cast<std::size_t>(height * count), 0.0);
-        blas::add_ab(height, count, width, tile.data(), coef.data(), sums.data());
+        sums.assign(static_cast<std::size_t>(count * height), 0.0);
+        blas::add_ab(count, height, width, coef.data(), tile.data(), sums.data());
         for (std::int64_t cell = 0; cell < std::ssize(column); ++cell) {
             if (column[cell] < 0) continue;
-            double* out = held_.data() + cell % m * rows_held() + held_at_[cell / m] +
+            double* out = held_.get() + cell % m * rows_held() + held_at_[cell / m] +
                           (first - data_.first_held[fold]);
-            for (std::int64_t r = 0; r < height; ++r) out[r] += sums[r * count + column[cell]];
+            const double* sum = sums.data() + column[cell] * height;
+            for (std::int64_t r = 0; r < height; ++r) out[r] += sum[r];
         }
     }
 }

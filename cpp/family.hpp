@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <vector>
@@ -26,7 +27,6 @@ class Family {
         std::vector<std::int64_t> row, group;
         std::vector<double> m;  // per chain and group
         std::int64_t groups = 0;
-        std::vector<double> diagonal;  // per row of the square
         std::vector<std::int64_t> fold, first_held, held;
         std::vector<std::int64_t> patch;  // per chain, from 0 on: those of one live on its rows
     };
@@ -42,7 +42,8 @@ class Family {
     // Chains start at their part of `beta`, whose K beta per row of the square is in `kbeta`; at
     // the point nearest to 0 where these are empty. Members of a chain that `skip` names are left
     // out.
-    Family(Rows square, Chains chains, std::vector<Member> members, std::span<const double> beta,
+    Family(Rows square, std::shared_ptr<const Chains> chains, std::vector<double> diagonal,
+           std::vector<Member> members, std::span<const double> beta,
            std::span<const double> kbeta, std::vector<char> skip, Limits limits);
 
     Family(const Family&) = delete;
@@ -55,8 +56,10 @@ class Family {
 
     // Per member all variables, K beta of the rows held for one chain after the other; per chain
     // and member the multiplier of each group, ...
-    std::vector<double>& beta() { return beta_; }
-    std::vector<double>& held() { return held_; }
+    double* beta() { return beta_.get(); }
+    double* held() { return held_.get(); }
+    std::int64_t variables() const { return std::ssize(data_.s); }
+    std::int64_t rows_held() const { return held_at_.back(); }
     const std::vector<double>& multipliers() const { return multipliers_; }
     // ... the violation, above tol where it was given up, infinite where it was skipped, ...
     const std::vector<double>& violations() const { return violations_; }
@@ -102,8 +105,7 @@ class Family {
         double box = 0, box_before = 0, sum = 0, scale = 0;  // what it was solved for last
     };
 
-    std::int64_t variables() const { return std::ssize(data_.s); }
-    std::int64_t rows() const { return std::ssize(data_.diagonal); }
+    std::int64_t rows() const { return std::ssize(diagonal_); }
     void lay_patches(bool all);
     void open(std::int64_t index);
     void close(std::int64_t index);
@@ -136,11 +138,12 @@ class Family {
     void hold(const std::vector<Entry>& entries, std::int64_t fold, std::int64_t first,
               std::int64_t last);
     double drift(std::int64_t index) const;
-    std::int64_t rows_held() const { return held_at_.back(); }
 
     KeptMemory kept_;  // tiles come and go
     Rows square_;
-    Chains data_;
+    std::shared_ptr<const Chains> chains_given_;
+    const Chains& data_;
+    std::vector<double> diagonal_;  // per row of the square
     std::vector<Member> members_;
     std::vector<char> skip_;
     Limits limits_;
@@ -150,7 +153,8 @@ class Family {
     std::vector<std::int64_t> held_at_;  // per chain: its first of the rows held
     std::vector<char> same_, apart_;     // as the member before it; on a part of the square
     bool held_all_ = false;
-    std::vector<double> beta_, held_, multipliers_, violations_, duals_, gaps_, steps_;
+    Large<double> beta_, held_;
+    std::vector<double> multipliers_, violations_, duals_, gaps_, steps_;
     std::atomic<std::int64_t> done_{0};
 };
 

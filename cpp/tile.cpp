@@ -15,11 +15,12 @@ namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr std::int64_t lanes_at_most = 16;
+constexpr std::int64_t whole = 2 * lanes_at_most;  // passes take two registers at a time
 // Entries are off by 2^-24 of their size: a curvature below this share of K_ii + K_jj is not known.
 constexpr float least = 2.5e-7f;
 
 constexpr std::int64_t padded(std::int64_t count) {
-    return (count + lanes_at_most - 1) / lanes_at_most * lanes_at_most;
+    return (count + whole - 1) / whole * whole;
 }
 
 // Registers of floats and of indices; of one where the compiler has no vectors of its own.
@@ -144,18 +145,24 @@ void TileSolver::lay_out(const Tile& tile, const TileProblem& p) {
         if (p.beta[k] < p.u[k]) high[g] = std::max(high[g], p.r[k]);
         if (p.beta[k] > p.l[k]) low[g] = std::min(low[g], p.r[k]);
     }
-    shift_.assign(static_cast<std::size_t>(parts_), 0.0);
-    for (std::int64_t g = 0; g < parts_ && p.groups > 0; ++g)
-        if (std::isfinite(high[g] + low[g])) shift_[g] = 0.5 * (high[g] + low[g]);
+    // Float is precise near 0, and squares are safe near 1.
+    std::vector<double> shift(static_cast<std::size_t>(parts_), 0.0);
+    double worst = 0;
+    for (std::int64_t g = 0; g < parts_; ++g) {
+        if (p.groups > 0 && std::isfinite(high[g] + low[g])) shift[g] = 0.5 * (high[g] + low[g]);
+        worst = std::max(worst, p.groups > 0 ? high[g] - low[g] : std::max(high[g], -low[g]));
+    }
+    unit_ = worst > 0 && std::isfinite(worst) ? 1 / worst : 1;
     for (std::int64_t k = 0; k < tile.size(); ++k)
         if (p.l[k] < p.u[k])
-            mark(p, k, static_cast<float>(p.r[k] - shift_[std::max<std::int64_t>(p.group[k], 0)]));
+            mark(p, k, unit_ * (p.r[k] - shift[std::max<std::int64_t>(p.group[k], 0)]));
     high_.assign(static_cast<std::size_t>(parts_), {-inf, -1});
     low_.assign(static_cast<std::size_t>(parts_), {inf, -1});
     advance(tile.row(0), 0, tile.row(0), 0);
 }
 
-void TileSolver::mark(const TileProblem& p, std::int64_t k, float value) {
+void TileSolver::mark(const TileProblem& p, std::int64_t k, double r) {
+    const auto value = static_cast<float>(r);
     const auto at = std::max<std::int64_t>(p.group[k], 0) * size_ + k;
     rise_[at] = p.beta[k] < p.u[k] ? value : -inf;
     fall_[at] = p.beta[k] > p.l[k] ? value : inf;
@@ -198,34 +205,41 @@ void TileSolver::advance(const float* a, float by_a, const float* b, float by_b)
 }
 
 // Fan, Chen & Lin 2005, WSS2: the largest (difference)^2 / curvature, compared without division.
-std::int64_t TileSolver::partner(const float* row, std::int64_t i, std::int64_t group, float high,
-                                 float low) const {
+// Every other register is a contest of its own: one would wait for itself.
+std::int64_t TileSolver::partner(const float* row, std::int64_t i, std::int64_t group,
+                                 float high) const {
     const auto n = size_;
     const float *fall = fall_.data() + group * n, *curvature = curvature_.data();
-    const float own = curvature_[i], scale = 1 / (high - low);
-    const float unit = own != 0 ? 1 / std::abs(own) : 1;
+    const float own = curvature_[i], flat = 2 * least * std::abs(own);
     return simd([&]<int bytes>(Register<bytes>) MM_LAMBDA {
         using L = Lanes<bytes>;
-        typename L::Ints now, at = typename L::Ints{} - 1;
-        read(now, ascending);
-        typename L::Floats best{}, over = best + 1.0f, sum, entry, other;
-        const typename L::Floats none{};
-        for (std::int64_t k = 0; k < n; k += L::count) {
-            read(sum, curvature + k);
-            read(entry, row + k);
-            read(other, fall + k);
-            sum += own;
-            const auto flat = sum * least, exact = sum - 2.0f * entry;
-            const auto eta = (exact > flat ? exact : flat) * unit;
-            const auto apart = (high - other) * scale, d = apart > none ? apart : none;
-            const auto square = d * d, mine = square * over, theirs = best * eta;
-            at = mine > theirs ? now : at;
-            over = mine > theirs ? eta : over;
-            best = mine > theirs ? square : best;
-            now += static_cast<std::int32_t>(L::count);
-        }
-        const auto [score, j] = largest_lane<bytes>(best / over, at);
-        return score > 0 ? j : std::int64_t{-1};
+        constexpr auto count = L::count;
+        typename L::Ints now[2], at[2];
+        typename L::Floats best[2] = {}, over[2] = {best[0] + 1.0f, best[1] + 1.0f};
+        const typename L::Floats none{}, lowest = none + flat;
+        read(now[0], ascending);
+        now[1] = now[0] + static_cast<std::int32_t>(count);
+        at[0] = at[1] = typename L::Ints{} - 1;
+        for (std::int64_t k = 0; k < n; k += 2 * count)
+            for (int half = 0; half < 2; ++half) {
+                typename L::Floats sum, entry, other;
+                read(sum, curvature + k + half * count);
+                read(entry, row + k + half * count);
+                read(other, fall + k + half * count);
+                const auto exact = (sum + own) - 2.0f * entry;
+                const auto eta = exact > lowest ? exact : lowest;
+                const auto apart = high - other, d = apart > none ? apart : none;
+                const auto square = d * d;
+                const auto mine = square * over[half], theirs = best[half] * eta;
+                at[half] = mine > theirs ? now[half] : at[half];
+                over[half] = mine > theirs ? eta : over[half];
+                best[half] = mine > theirs ? square : best[half];
+                now[half] += static_cast<std::int32_t>(2 * count);
+            }
+        const auto [score, j] = largest_lane<bytes>(best[0] / over[0], at[0]);
+        const auto [other, k] = largest_lane<bytes>(best[1] / over[1], at[1]);
+        if (!(score > 0 || other > 0)) return std::int64_t{-1};
+        return other > score || (other == score && k < j) ? k : j;
     });
 }
 
@@ -235,13 +249,13 @@ bool TileSolver::pair_step(const Tile& tile, TileProblem& p, double tol, Outcome
     for (std::int64_t h = 1; h < parts_; ++h)
         if (high_[h].value - low_[h].value > high_[g].value - low_[g].value) g = h;
     const auto [high, i] = high_[g];
-    if (!(high - low_[g].value > tol)) return false;
-    const auto j = partner(tile.row(i), i, g, high, low_[g].value);
+    if (!(high - low_[g].value > tol * unit_)) return false;
+    const auto j = partner(tile.row(i), i, g, high);
     if (j < 0) return false;
     const float low = fall_[g * size_ + j];
     const double sum = static_cast<double>(curvature_[i]) + static_cast<double>(curvature_[j]);
     const double eta = std::max(sum - 2.0 * static_cast<double>(tile.row(i)[j]), sum * least);
-    const double d = static_cast<double>(high) - static_cast<double>(low);
+    const double d = (static_cast<double>(high) - static_cast<double>(low)) / unit_;
     const double room_i = p.u[i] - p.beta[i], room_j = p.beta[j] - p.l[j];
     const double t = std::min({d / eta, room_i, room_j});
     if (!(t < HUGE_VAL)) {
@@ -253,9 +267,10 @@ bool TileSolver::pair_step(const Tile& tile, TileProblem& p, double tol, Outcome
     p.beta[j] = t == room_j ? p.l[j] : old_j - t;
     const double by_i = p.beta[i] - old_i, by_j = p.beta[j] - old_j;
     if (by_i == 0 && by_j == 0) return false;
-    mark(p, i, static_cast<float>(high - p.D[i] * by_i));
-    mark(p, j, static_cast<float>(low - p.D[j] * by_j));
-    advance(tile.row(i), static_cast<float>(by_i), tile.row(j), static_cast<float>(by_j));
+    mark(p, i, static_cast<double>(high) - unit_ * p.D[i] * by_i);
+    mark(p, j, static_cast<double>(low) - unit_ * p.D[j] * by_j);
+    advance(tile.row(i), static_cast<float>(unit_ * by_i), tile.row(j),
+            static_cast<float>(unit_ * by_j));
     ++outcome.steps;
     return true;
 }
@@ -263,11 +278,12 @@ bool TileSolver::pair_step(const Tile& tile, TileProblem& p, double tol, Outcome
 // Without a group a variable moves alone, to its own optimum within its bounds.
 bool TileSolver::single_step(const Tile& tile, TileProblem& p, double tol, Outcome& outcome) {
     const bool rising = high_[0].value > -low_[0].value;
-    const auto [r, k] = rising ? high_[0] : low_[0];
+    const auto [scaled, k] = rising ? high_[0] : low_[0];
+    const double r = static_cast<double>(scaled) / unit_;
     if (!(std::abs(r) > tol)) return false;
     const double room = rising ? p.u[k] - p.beta[k] : p.l[k] - p.beta[k];
-    const double wish = curvature_[k] > 0 ? static_cast<double>(r) / curvature_[k]
-                                          : std::copysign(HUGE_VAL, static_cast<double>(r));
+    const double wish = curvature_[k] > 0 ? r / static_cast<double>(curvature_[k])
+                                          : std::copysign(HUGE_VAL, r);
     const double t = std::abs(wish) < std::abs(room) ? wish : room;
     if (!(std::abs(t) < HUGE_VAL)) {
         outcome.unbounded = true;
@@ -277,8 +293,8 @@ bool TileSolver::single_step(const Tile& tile, TileProblem& p, double tol, Outco
     p.beta[k] = t == room ? (rising ? p.u[k] : p.l[k]) : old + t;
     const double by = p.beta[k] - old;
     if (by == 0) return false;
-    mark(p, k, static_cast<float>(static_cast<double>(r) - p.D[k] * by));
-    advance(tile.row(k), static_cast<float>(by), tile.row(k), 0);
+    mark(p, k, unit_ * (r - p.D[k] * by));
+    advance(tile.row(k), static_cast<float>(unit_ * by), tile.row(k), 0);
     ++outcome.steps;
     return true;
 }

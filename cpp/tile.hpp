@@ -60,10 +60,9 @@ class TileSolver {
         std::int64_t index;
     };
     void lay_out(const Tile& tile, const TileProblem& p);
-    void mark(const TileProblem& p, std::int64_t k, float value);
+    void mark(const TileProblem& p, std::int64_t k, double r);
     void advance(const float* a, float by_a, const float* b, float by_b);
-    std::int64_t partner(const float* row, std::int64_t i, std::int64_t group, float high,
-                         float low) const;
+    std::int64_t partner(const float* row, std::int64_t i, std::int64_t group, float high) const;
     bool pair_step(const Tile& tile, TileProblem& p, double tol, Outcome& outcome);
     bool single_step(const Tile& tile, TileProblem& p, double tol, Outcome& outcome);
 
@@ -71,7 +70,7 @@ class TileSolver {
     std::vector<float> rise_, fall_;     // per part: r of what may rise, of what may fall
     std::vector<float> curvature_;       // K_ii + D
     std::vector<Peak> high_, low_;       // per part
-    std::vector<double> shift_;          // per part, what r is told from: near it float is precise
+    double unit_ = 1;                    // of r, here
 };
 
 }  // namespace mm

@@ -159,11 +159,14 @@ def test_a_start_off_balance_is_put_right():
         problem = problems.soft_margin(gram, y, C=rng.choice([0.3, 1.0]))
         whole = solve(problem, tol=1e-9)
         fold = problem.without(rng.permutation(17)[:4])
+        none = np.zeros(1, dtype=np.int64)
+        chains = _core.Chains(
+            np.array([0, 17]), fold.s, fold.l, fold.u, fold.D, fold.row, fold.group, fold.m[None],
+            none, np.array([0, 17]), np.arange(17), none,
+        )  # fmt: skip
         family = _core.Family(
-            as_rows(gram.matrix), np.array([0, 17]), fold.s, fold.l, fold.u, fold.D, fold.row,
-            fold.group, fold.m[None], gram.diag, np.ones((1, 3)), np.array([0]),
-            np.array([0, 17]), np.arange(17), whole.beta, gram.matvec(whole.beta)[None],
-            np.zeros(0, dtype=np.int64), np.zeros(1, dtype=np.int64), tol=1e9, steps=1000,
+            as_rows(gram.matrix), chains, gram.diag, np.ones((1, 3)), whole.beta,
+            gram.matvec(whole.beta)[None], none[:0], tol=1e9, steps=1000,
         )  # fmt: skip
         assert family.run(10.0, 1)
         beta = family.beta[0]
@@ -211,8 +214,7 @@ def test_bad_families_are_refused():
     from maxmargin.grams import as_rows
 
     one, zero = np.ones(2), np.zeros(2, dtype=np.int64)
-    good = {
-        "square": as_rows(np.eye(2)),
+    laid = {
         "first": np.array([0, 2]),
         "s": np.array([1.0, -1.0]),
         "l": np.array([0.0, -1.0]),
@@ -221,15 +223,19 @@ def test_bad_families_are_refused():
         "row": np.arange(2),
         "group": zero,
         "m": np.zeros((1, 1)),
-        "diagonal": one,
-        "members": np.ones((2, 3)),
         "fold": np.array([0]),
         "first_held": np.array([0, 1]),
         "held": np.array([1]),
+        "patch": zero[:1],
+    }
+    good = {
+        "square": as_rows(np.eye(2)),
+        "chains": _core.Chains(**laid),
+        "diagonal": one,
+        "members": np.ones((2, 3)),
         "beta": np.zeros(0),
         "kbeta": np.zeros((0, 0)),
         "skip": np.zeros(0, dtype=np.int64),
-        "patch": zero[:1],
         "tol": 1e-3,
         "steps": 1000,
     }
@@ -237,26 +243,34 @@ def test_bad_families_are_refused():
     assert family.run(1.0, 1)
     np.testing.assert_allclose(family.beta, [[1.0, -1.0]] * 2)
     np.testing.assert_allclose(family.held, [[-1.0]] * 2)
-    bad = {
-        "square": as_rows(np.ones((2, 3))),
+    askew = {
         "first": np.array([0, 3]),
         "l": np.zeros(3),
-        "row": np.array([0, 2]),
+        "row": np.array([0, -1]),
         "group": np.array([0, 1]),
         "m": np.zeros((2, 1)),
-        "diagonal": np.ones(3),
-        "members": np.ones((2, 2)),
         "fold": np.array([1]),
         "first_held": np.array([0, 2]),
-        "held": np.array([2]),
+        "held": np.array([-1]),
+        "patch": zero[:1] + 1,
+    }
+    for name, value in askew.items():
+        with pytest.raises(ValueError, match="chains of problems"):
+            _core.Chains(**laid | {name: value})
+    bad = {
+        "square": as_rows(np.ones((2, 3))),
+        "chains": _core.Chains(**laid | {"row": np.array([0, 2])}),
+        "diagonal": np.ones(3),
+        "members": np.ones((2, 2)),
         "beta": np.zeros(3),
         "kbeta": np.zeros((1, 3)),
         "skip": zero[:1],
-        "patch": zero[:1] + 1,
     }
     for name, value in bad.items():
         with pytest.raises(ValueError, match="square of K"):
             _core.Family(**good | {name: value})
+    with pytest.raises(ValueError, match="square of K"):
+        _core.Family(**good | {"chains": _core.Chains(**laid | {"held": np.array([2])})})
 
 
 def test_samples_left_out_of_the_square_cost_no_other_solver(monkeypatch):

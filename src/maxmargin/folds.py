@@ -297,16 +297,17 @@ class _Folds:
         def alike(values: NDArray[Any]) -> NDArray[Any]:
             return np.broadcast_to(values[variables], (count, len(variables))).ravel()
 
-        family = _core.Family(
-            as_rows(p.gram.square(rows)), len(variables) * np.arange(count + 1),
-            alike(p.s), self.lower[cells].ravel(), self.upper[cells].ravel(), alike(p.D),
-            alike(at[p.row]), alike(p.group),
+        none = np.zeros(count, dtype=np.int64)
+        chains = _core.Chains(
+            len(variables) * np.arange(count + 1), alike(p.s), self.lower[cells].ravel(),
+            self.upper[cells].ravel(), alike(p.D), alike(at[p.row]), alike(p.group),
             np.array([self._missing(f, self.beta[f], variables) for f in self.going.tolist()]),
-            p.gram.diag[rows], np.ones((1, 3)), np.zeros(count, dtype=np.int64),
-            np.array([0, len(rows)]), np.arange(len(rows)),
-            self.beta[cells].ravel(), self.kbeta[row_cells], np.zeros(0, dtype=np.int64),
-            np.zeros(count, dtype=np.int64), tol=closer * self.tol,
-            steps=_MOST + _PATIENCE * len(variables),
+            none, np.array([0, len(rows)]), np.arange(len(rows)), none,
+        )  # fmt: skip
+        family = _core.Family(
+            as_rows(p.gram.square(rows)), chains, p.gram.diag[rows], np.ones((1, 3)),
+            self.beta[cells].ravel(), self.kbeta[row_cells], none[:0],
+            tol=closer * self.tol, steps=_MOST + _PATIENCE * len(variables),
         )  # fmt: skip
         while not family.run(_SECONDS, self.threads):
             if stop():

@@ -89,28 +89,21 @@ class Layout:
     first: Ints  # variable of each chain
     fold: Ints
     patch: Ints  # of each chain: chains of one name live on the same rows
-    parts: dict[str, Any] = field(repr=False)
+    core: Any = field(repr=False)
 
     @classmethod
     def of(cls, chains: Sequence[Chain], held: Sequence[Ints]) -> Layout:
         names = {name: k for k, name in enumerate(dict.fromkeys(c.name for c in chains))}
-        parts = {
-            name: np.concatenate([getattr(c, name) for c in chains])
-            for name in ("s", "l", "u", "D", "rows", "group")
-        }
-        return cls(
-            chains,
-            held,
-            first=np.cumsum([0] + [len(c.rows) for c in chains]),
-            fold=np.array([c.fold for c in chains], dtype=np.int64),
-            patch=np.array([names[c.name] for c in chains], dtype=np.int64),
-            parts=parts
-            | {
-                "m": np.stack([c.m for c in chains]),
-                "first_held": np.cumsum([0] + [len(h) for h in held]),
-                "held": np.concatenate(held),
-            },
-        )
+        join: Callable[[str], Any] = lambda name: np.concatenate([getattr(c, name) for c in chains])  # noqa: E731
+        first = np.cumsum([0] + [len(c.rows) for c in chains])
+        fold = np.array([c.fold for c in chains], dtype=np.int64)
+        patch = np.array([names[c.name] for c in chains], dtype=np.int64)
+        core = _core.Chains(
+            first, join("s"), join("l"), join("u"), join("D"), join("rows"), join("group"),
+            np.stack([c.m for c in chains]), fold, np.cumsum([0] + [len(h) for h in held]),
+            np.concatenate(held), patch,
+        )  # fmt: skip
+        return cls(chains, held, first, fold, patch, core)
 
     def __len__(self) -> int:
         return len(self.chains)
@@ -157,20 +150,19 @@ def solve_chains(
     Found
     """
     began = time.perf_counter()
-    count, length, p = len(layout), len(members), layout.parts
+    count, length = len(layout), len(members)
     none: Ints = np.zeros(0, dtype=np.int64)
     family = _core.Family(
-        as_rows(matrix), layout.first, p["s"], p["l"], p["u"], p["D"], p["rows"], p["group"],
-        p["m"], diagonal, members.factors, layout.fold, p["first_held"], p["held"],
+        as_rows(matrix), layout.core, diagonal, members.factors,
         *(start or (np.zeros(0), np.zeros((0, 0)))),
-        none if skip is None else skip.ravel().astype(np.int64), layout.patch,
+        none if skip is None else skip.ravel().astype(np.int64),
         tol=_DRIFT * tol, steps=max_steps,
     )  # fmt: skip
     with one_blas_thread():
         while not family.run(_SECONDS, threads()):
             if stop(family.done / (count * length)):
                 break
-    sizes = np.diff(p["first_held"])[layout.fold]
+    sizes = np.array([len(layout.held[f]) for f in layout.fold])
     return Found(
         held=np.split(family.held, np.cumsum(sizes)[:-1], axis=1),
         lam=family.multipliers.reshape(count, length, -1),
