@@ -352,7 +352,7 @@ def test_solutions_over_rounded_entries_are_judged_on_exact_ones(rounded):
         coef = np.zeros(len(y))
         start = sum(len(c.rows) for c in chains[:k])
         coef[chains[k].rows] = found.beta[2, start : start + len(chains[k].rows)]
-        np.testing.assert_allclose(found.held[k][2], gram.matvec(coef)[rows], atol=0.05)
+        np.testing.assert_allclose(found.held(k)[2], gram.matvec(coef)[rows], atol=0.05)
 
 
 def test_a_solution_carried_over_has_its_own_gap():

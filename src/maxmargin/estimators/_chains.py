@@ -66,7 +66,8 @@ class Members:
 class Found:
     """Solutions of all chains over one Gram."""
 
-    held: list[Floats]  # per chain: Kβ of the held-out rows, (n_members, n_rows)
+    sums: Floats  # Kβ of the rows held, one chain after the other: (n_members, n_rows of all)
+    ends: Ints  # of the chains, there
     lam: Floats  # (n_chains, n_members, n_groups)
     violation: Floats  # (n_chains, n_members); inf where there is none
     dual: Floats
@@ -75,6 +76,15 @@ class Found:
     n_support: Floats  # (n_folds, n_members)
     seconds: float
     beta: Floats = field(repr=False)  # (n_members, variables of all chains)
+
+    def held(self, k: int) -> Floats:
+        """Kβ of the rows held for a chain, of shape (n_members, n_rows)."""
+        return self.sums[:, self.ends[k] : self.ends[k + 1]]
+
+    def of_fold(self, at: slice) -> Floats:
+        """Kβ for chains of one fold that follow one another: (n_members, n_chains, n_rows)."""
+        part = self.sums[:, self.ends[at.start] : self.ends[at.stop]]
+        return part.reshape(len(part), at.stop - at.start, -1)
 
 
 @dataclass(frozen=True)
@@ -162,9 +172,9 @@ def solve_chains(
         while not family.run(_SECONDS, threads()):
             if stop(family.done / (count * length)):
                 break
-    sizes = np.array([len(layout.held[f]) for f in layout.fold])
     return Found(
-        held=np.split(family.held, np.cumsum(sizes)[:-1], axis=1),
+        sums=family.held,
+        ends=np.cumsum([0] + [len(layout.held[f]) for f in layout.fold]),
         lam=family.multipliers.reshape(count, length, -1),
         violation=family.violations,
         dual=family.duals,
@@ -244,7 +254,7 @@ def refine(
         for j, (k, q) in enumerate(cells):
             if np.isfinite(more.violation[j, 0]):
                 found.beta[q, layout.part(k)] = more.beta[0, rest.part(j)]
-                found.held[k][q], found.lam[k, q] = more.held[j][0], more.lam[j, 0]
+                found.held(k)[q], found.lam[k, q] = more.held(j)[0], more.lam[j, 0]
                 found.steps[k, q] += more.steps[j, 0]
         known = confirm(found, exact, layout, members, failed)
 

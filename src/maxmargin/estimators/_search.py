@@ -135,6 +135,7 @@ class Search(BaseSearchCV):
 
     _machine: ClassVar[type[SupportVectorMachine]]
     _along: ClassVar[str] = "C"
+    _closer: ClassVar[float] = 1.0  # of tol: what chains are solved to
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "gammas": ["array-like", Interval(Integral, 1, None, closed="left")],
         "kernels": [list, tuple, None],
@@ -192,6 +193,10 @@ class Search(BaseSearchCV):
                 grid["kernel"] = [kernel]
             grids.append(grid)
         return grids
+
+    def _refused(self, chain: Chain, settings: list[dict[str, Any]]) -> list[str]:
+        """Why members of a chain have no solution; empty where they have."""
+        return [""] * len(settings)
 
     def _clear(self, lam: Floats, primal: Floats, tol: float) -> NDArray[np.bool_]:
         """Of which members a violation up to ``tol`` leaves digits in the decision values."""
@@ -619,8 +624,9 @@ class _Task:
         if not work:
             return
         flat = layout.chains
-        skip = np.array([[search._refused(c, s) is not None for s in settings] for c in flat])
-        tol, threads = self.machine.tol, self._threads_now
+        refused = np.array([search._refused(chain, settings) for chain in flat])
+        skip = refused != ""
+        tol, threads = search._closer * self.machine.tol, self._threads_now
         diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)
         found = solve_chains(
             matrix, diagonal, layout, members, tol=tol, threads=threads,
@@ -636,47 +642,43 @@ class _Task:
         for k, f in enumerate(work):
             at = slice(ends[k], ends[k + 1])
             with self._lock:  # a scorer may be anybody's
-                self._note(found, at, flat[at], k, f, settings, chosen, cells, share)
+                self._note(found, at, refused[at], k, f, settings, chosen, cells, share)
 
     def _note(
-        self, found: Found, at: slice, chains: list[Chain], k: int, f: int,
+        self, found: Found, at: slice, refused: NDArray[np.str_], k: int, f: int,
         settings: list[dict[str, Any]], chosen: list[int], cells: Cells, share: float,
     ) -> None:  # fmt: skip
         search, split = self.search, self.splits[f]
-        violation = found.violation[at].max(axis=0)
+        tol = search._closer * self.machine.tol
+        violation, steps = found.violation[at].max(axis=0), found.steps[at].sum(axis=0)
         dual, gap = found.dual[at].sum(axis=0), found.gap[at].sum(axis=0)
         size = np.maximum(np.abs(dual), np.abs(dual + gap))
-        clear = search._clear(found.lam[at], (found.dual + found.gap)[at], self.machine.tol)
+        clear = search._clear(found.lam[at], (found.dual + found.gap)[at], tol)
         ready = []
         for q, (c, setting) in enumerate(zip(chosen, settings, strict=True)):
-            why = next(
-                (text for ch in chains if (text := search._refused(ch, setting)) is not None),
-                None,
-            )
-            if why is not None:
-                cells.errors.append(why)
+            if why := max(refused[:, q]):
+                cells.errors.append(str(why))
                 cells.status[c, f] = "failed"
                 continue
             if not np.isfinite(violation[q]):
                 continue  # time ran out
-            if violation[q] > self.machine.tol or not clear[q]:  # for the ordinary solver
+            if violation[q] > tol or not clear[q]:  # for the ordinary solver
                 self._hard.append((c, f, setting))
                 continue
             cells.status[c, f] = "optimal"
-            cells.violation[c, f], cells.n_iter[c, f] = violation[q], found.steps[at][:, q].sum()
+            cells.violation[c, f], cells.n_iter[c, f] = violation[q], steps[q]
             cells.gap[c, f] = gap[q] / size[q] if size[q] > 0 else 0.0
             cells.n_support[c, f], cells.fit_time[c, f] = found.n_support[k, q], share
-            ready.append((q, c))
+            ready.append(q)
         if not ready:
             return
         began = time.perf_counter()
-        columns = [q for q, _ in ready]
-        held = [found.held[j][columns] for j in range(at.start, at.stop)]
-        lam = found.lam[at][:, columns]
-        scores = search._scored(self, split, [settings[q] for q in columns], held, lam)
+        held = found.of_fold(at)[ready]
+        lam = found.lam[at][:, ready]
+        scores = search._scored(self, split, [settings[q] for q in ready], held, lam)
         each = (time.perf_counter() - began) / len(ready)
-        for (_, c), score in zip(ready, scores, strict=True):
-            cells.scores[c][f], cells.score_time[c, f] = score, each
+        for q, score in zip(ready, scores, strict=True):
+            cells.scores[chosen[q]][f], cells.score_time[chosen[q], f] = score, each
 
     def held_out(self, split: Split) -> tuple[Any, Any]:
         """The rows that it has not seen, new at each call: a scorer may write on them."""

@@ -84,41 +84,36 @@ class _Classification(Search):
     def _chains(self, task: _Task, split: Split, fold: int, setting: dict[str, Any]) -> list[Chain]:
         return [replace(chain, fold=fold) for chain in split.chains]
 
-    def _refused(self, chain: Chain, setting: dict[str, Any]) -> str | None:
-        return None
-
     def _shift(self, lam: Floats) -> tuple[Floats, Floats]:
         """B and η of each chain and member."""
         return lam[:, :, 0], np.ones(lam.shape[:2])
 
     def _scored(
-        self,
-        task: _Task,
-        split: Split,
-        settings: list[dict[str, Any]],
-        held: list[Floats],
-        lam: Floats,
+        self, task: _Task, split: Split, settings: list[dict[str, Any]], held: Floats, lam: Floats
     ) -> list[Any]:
         b, eta = self._shift(lam)
-        values = (np.stack(held, axis=2) + b.T[:, None, :]) / eta.T[:, None, :]
+        values = (held + b.T[:, :, None]) / eta.T[:, :, None]
         if task.plain(split) and not split.machine.break_ties:
-            return list(self._accuracies(task, split, values))  # members, rows, pairs
-        return task.score_values(split, settings, list(values))
+            return list(self._accuracies(task, split, values))
+        return task.score_values(split, settings, list(values.transpose(0, 2, 1)))
 
     def _accuracies(self, task: _Task, split: Split, values: Floats) -> list[float]:
-        """Shares of right answers, by the votes that `predict` counts."""
+        """Shares of right answers, by the votes that `predict` counts.
+
+        ``values`` are of shape (n_members, n_pairs, n_rows).
+        """
         machine = split.machine
         count = len(machine.classes_)
         if count == 2:
-            winners = (values[:, :, 0] > 0).astype(np.intp)
+            winners = (values[:, 0] > 0).astype(np.intp)
         elif machine.multi_class == "ovr":
-            winners = values.argmax(axis=2)
+            winners = values.argmax(axis=1)
         else:
-            firsts, seconds = np.zeros((2, values.shape[2], count), dtype=np.float32)
+            first, second = np.zeros((2, count, values.shape[1]), dtype=np.float32)
             for k, (i, j) in enumerate(itertools.combinations(range(count), 2)):
-                firsts[k, i], seconds[k, j] = 1.0, 1.0
+                first[i, k], second[j, k] = 1.0, 1.0
             won = (values > 0).astype(np.float32)
-            winners = (won @ firsts + (1 - won) @ seconds).argmax(axis=2)
+            winners = ((first - second) @ won + second.sum(axis=1)[:, None]).argmax(axis=1)
         right = machine.classes_[winners] == task.labels[split.test]
         weight = task.passed.get("sample_weight")
         weight = None if weight is None else weight[split.test]
@@ -307,6 +302,7 @@ class NuSVCCV(_Classification):
 
     _machine = NuSVC
     _along = "nu"
+    _closer = 0.01  # decision values are divided by the margin
     _kind = "nu_svc"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Search._parameter_constraints,
@@ -388,16 +384,17 @@ class NuSVCCV(_Classification):
         nus = np.array([settings[k]["nu"] for k in order], dtype=np.float64)
         yield order, Members.along_nu(nus)
 
-    def _refused(self, chain: Chain, setting: dict[str, Any]) -> str | None:
+    def _refused(self, chain: Chain, settings: list[dict[str, Any]]) -> list[str]:
         weight = np.abs(chain.l + chain.u)
         first = float(weight[chain.group == 0].sum())
         most = largest_nu(first, float(weight.sum()) - first)
-        if setting["nu"] <= most * (1 + ROUNDING):
-            return None
-        return (
-            f"specified nu is infeasible: nu={setting['nu']:g}; on this training set it must be at "
+        return [
+            ""
+            if s["nu"] <= most * (1 + ROUNDING)
+            else f"specified nu is infeasible: nu={s['nu']:g}; on this training set it must be at "
             f"most {round_down(most)} (N4, existence condition)."
-        )
+            for s in settings
+        ]
 
     def _shift(self, lam: Floats) -> tuple[Floats, Floats]:
         return (lam[:, :, 0] + lam[:, :, 1]) / 2, (lam[:, :, 1] - lam[:, :, 0]) / 2
@@ -539,18 +536,10 @@ class SVRCV(Search):
         epsilon = setting.get("epsilon", self.epsilon)
         return [tube_chain(fold, task.place[train], task.labels[train], weight[train], epsilon)]
 
-    def _refused(self, chain: Chain, setting: dict[str, Any]) -> str | None:
-        return None
-
     def _scored(
-        self,
-        task: _Task,
-        split: Split,
-        settings: list[dict[str, Any]],
-        held: list[Floats],
-        lam: Floats,
+        self, task: _Task, split: Split, settings: list[dict[str, Any]], held: Floats, lam: Floats
     ) -> list[Any]:
-        return task.score_values(split, settings, list(held[0] + lam[0, :, :1]))
+        return task.score_values(split, settings, list(held[:, 0] + lam[0, :, :1]))
 
 
 def one_standard_error(cv_results: dict[str, Any]) -> int:
