@@ -240,7 +240,10 @@ bool Family::begin(std::int64_t index) {
         chain.box_before = chain.box;
     }
     settle({data_.group.data() + first, beta.size()}, chain.l, chain.u, m, beta);
-    if (!fresh) stretch(index, member.box / chain.box, beta);
+    if (fresh)
+        fill(index, beta);
+    else
+        stretch(index, member.box / chain.box, beta);
     move(index, beta);
     chain.box = member.box;
     chain.scale = member.diagonal;
@@ -250,6 +253,48 @@ bool Family::begin(std::int64_t index) {
     chain.gained = 0;
     chain.leap = steps_to_leap(index);
     return true;
+}
+
+// Where C is small nearly all variables end at their bounds: start there, as far as the sums allow,
+// if most of them would stay.
+void Family::fill(std::int64_t index, std::vector<double>& to) {
+    auto& chain = chains_[index];
+    const auto count = std::ssize(to);
+    const auto zero = [](double value) { return value == 0; };
+    if (data_.groups != 1 || data_.m[index] != 0 || !std::ranges::all_of(to, zero) ||
+        !std::ranges::all_of(chain.kbeta, zero))
+        return;
+    double room[2] = {0, 0};  // above and below
+    for (std::int64_t k = 0; k < count; ++k) {
+        room[0] += chain.u[k];
+        room[1] -= chain.l[k];
+    }
+    const double least = std::min(room[0], room[1]);
+    if (!(least < inf)) return;
+    double left[2] = {least, least};
+    auto full = to;
+    for (std::int64_t k = 0; k < count; ++k) {
+        const bool rises = chain.u[k] > -chain.l[k];
+        const double by = std::min(rises ? chain.u[k] : -chain.l[k], left[rises ? 0 : 1]);
+        left[rises ? 0 : 1] -= by;
+        full[k] = rises ? by : -by;
+    }
+    auto kbeta = chain.kbeta;
+    move(index, full);
+    look(index);
+    const double middle = 0.5 * (chain.high[0] + chain.low[0]);
+    std::int64_t stay = 0, at_bounds = 0;
+    for (std::int64_t k = 0; k < count; ++k) {
+        if (full[k] == 0) continue;
+        ++at_bounds;
+        stay += (chain.r[k] - middle) * full[k] > 0;
+    }
+    if (2 * stay > at_bounds) {
+        to = std::move(full);
+    } else {
+        chain.kbeta = std::move(kbeta);
+        std::ranges::fill(chain.beta, 0.0);
+    }
 }
 
 // Where more variables grow with their bounds than stay, let all do: fewer are left to move.

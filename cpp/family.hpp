@@ -114,6 +114,7 @@ class Family {
     }
     Quadratic problem(std::int64_t index) const;
     bool begin(std::int64_t index);
+    void fill(std::int64_t index, std::vector<double>& to);
     void stretch(std::int64_t index, double factor, std::span<double> to);
     void add(std::int64_t index, std::span<const std::int64_t> variables,
              std::span<const double> by, std::vector<double>& kbeta) const;

@@ -13,9 +13,10 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from queue import SimpleQueue
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -342,6 +343,17 @@ def _worst(statuses: NDArray[Any]) -> str:
     return next((name for name in order if name in statuses), "optimal")
 
 
+@dataclass(frozen=True)
+class _Solved:
+    """Solutions over one matrix, before they are scored."""
+
+    found: Found
+    folds: list[int]
+    layout: Layout
+    refused: NDArray[np.str_]
+    seconds: float
+
+
 class _Room:
     """Memory for the matrix of a kernel, used again for the next."""
 
@@ -387,7 +399,8 @@ class _Task:
         self.blocked = self._stopped = False
         self.planned = 0  # bytes
         self._lock = threading.Lock()
-        self._working, self._idle = 1, 0  # servers
+        self._scoring = threading.Lock()  # a scorer may be anybody's
+        self._busy, self._alone = 0, True  # matrices at work; nobody beside this thread
         self._hard: list[tuple[int, int, dict[str, Any]]] = []  # for the ordinary solver
         self._shares: list[float] = []
         self._sizes: list[int] = []
@@ -482,28 +495,26 @@ class _Task:
                 self._one_by_one(w, cells, functools.partial(self._tell, k))
 
     def _solve_together(self, work: list[tuple[int, _Work]], cells: Cells) -> None:
-        """Solve over shared matrices: two at a time where memory is, that no thread is idle."""
+        """Solve over shared matrices, as many at a time as memory allows, and score meanwhile."""
         at_once = min([len(work)] + [self.at_once(self.single(w)) for _, w in work])
-        if at_once < 2:
-            room = _Room(self.n)
+        self._rooms = SimpleQueue()
+        for _ in range(at_once):
+            self._rooms.put(_Room(self.n))
+        count = min(len(work), at_once + 1 if self.threads > 1 else 1)
+        if count < 2:
             for k, w in work:
-                self._solve(k, w, room, cells)
+                self._solve(k, w, cells)
             return
-        self._idle = 0
         queue = iter(work)
 
         def serve() -> None:
-            room = _Room(self.n)
-            try:
-                while (item := self._next(queue)) is not None:
-                    self._solve(*item, room, cells)
-            finally:
-                self._idle += 1
+            while (item := self._next(queue)) is not None:
+                self._solve(*item, cells)
 
-        self._working = at_once
-        with ThreadPoolExecutor(at_once) as pool:
+        self._alone = False
+        with ThreadPoolExecutor(count) as pool:
             try:
-                servers = [pool.submit(serve) for _ in range(at_once)]
+                servers = [pool.submit(serve) for _ in range(count)]
                 while wait(servers, timeout=_LOOK, return_when=FIRST_EXCEPTION).not_done:
                     if any(s.done() and s.exception() for s in servers):
                         break
@@ -511,18 +522,30 @@ class _Task:
                         self._show()
             finally:  # on Ctrl-C too: they look at it between two chunks of work
                 self._stopped = any(not s.done() for s in servers)
-        self._working = 1
+        self._alone = True
         for server in servers:
             server.result()
+
+    @contextmanager
+    def _room(self) -> Iterator[_Room]:
+        """Memory for a matrix, once there is some."""
+        room = self._rooms.get()
+        with self._lock:
+            self._busy += 1
+        try:
+            yield room
+        finally:
+            with self._lock:
+                self._busy -= 1
+            self._rooms.put(room)
 
     def _next(self, queue: Iterator[tuple[int, _Work]]) -> tuple[int, _Work] | None:
         with self._lock:
             return None if self.late() else next(queue, None)
 
     def _threads_now(self) -> int:
-        """How many threads a server may use: those of the others too once they have ended."""
-        busy = self._working - self._idle if self._working > 1 else 1
-        return max(1, self.threads // max(busy, 1))
+        """How many threads one matrix may have."""
+        return max(1, self.threads // max(self._busy, 1))
 
     def _show(self) -> None:
         if self.bar is not None:
@@ -531,7 +554,7 @@ class _Task:
 
     def _tell(self, k: int, share: float) -> bool:
         self._shares[k] = share
-        if self._working == 1:
+        if self._alone:
             self._show()
         return self.late()
 
@@ -576,17 +599,22 @@ class _Task:
         usual = self.search._in_one(self.machine, work.settings)
         return fits and usual and not _cold(kernel)
 
-    def _solve(self, k: int, work: _Work, room: _Room, cells: Cells) -> None:
-        began, single = time.perf_counter(), self.single(work)
-        with self._lock:
-            store = self._store_for(work.kernel)
-        matrix = self._matrix(work.kernel, store, np.float32 if single else np.float64, room)
-        for part, members in self.search._members(work.settings):
-            self._solve_along(
-                [work.settings[i] for i in part], [work.chosen[i] for i in part], members, matrix,
-                work.folds, cells, functools.partial(self._tell, k), began, work.kernel, store,
-            )  # fmt: skip
-            began = time.perf_counter()
+    def _solve(self, k: int, work: _Work, cells: Cells) -> None:
+        single, found = self.single(work), []
+        with self._room() as room:
+            with self._lock:
+                store = self._store_for(work.kernel)
+            matrix = self._matrix(work.kernel, store, np.float32 if single else np.float64, room)
+            tell = functools.partial(self._tell, k)
+            for part, members in self.search._members(work.settings):
+                settings = [work.settings[i] for i in part]
+                solved = self._solve_along(
+                    settings, members, matrix, work.folds, tell, work.kernel, store
+                )
+                found.append((part, settings, solved))
+        for part, settings, solved in found:
+            with self._scoring:
+                self._noted(solved, work.folds, settings, [work.chosen[i] for i in part], cells)
         self._shares[k] = 1.0
 
     def _laid_out(self, setting: dict[str, Any], folds: list[int]) -> tuple[list[int], Any]:
@@ -611,22 +639,16 @@ class _Task:
             return self._layouts[key]
 
     def _solve_along(
-        self, settings: list[dict[str, Any]], chosen: list[int], members: Members, matrix: Any,
-        folds: list[int], cells: Cells, tell: Any, began: float, kernel: Any,
-        store: Products | None,
-    ) -> None:  # fmt: skip
-        search = self.search
+        self, settings: list[dict[str, Any]], members: Members, matrix: Any, folds: list[int],
+        tell: Any, kernel: Any, store: Products | None,
+    ) -> _Solved | None:  # fmt: skip
+        began = time.perf_counter()
         work, layout = self._laid_out(settings[0], folds)
-        for f in set(folds) - set(work):
-            for c in chosen:
-                cells.errors.append(self.splits[f].error)
-                cells.status[c, f] = "failed"
         if not work:
-            return
-        flat = layout.chains
-        refused = np.array([search._refused(chain, settings) for chain in flat])
+            return None
+        refused = np.array([self.search._refused(chain, settings) for chain in layout.chains])
         skip = refused != ""
-        tol, threads = search._closer * self.machine.tol, self._threads_now
+        tol, threads = self.search._closer * self.machine.tol, self._threads_now
         diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)
         found = solve_chains(
             matrix, diagonal, layout, members, tol=tol, threads=threads,
@@ -637,12 +659,24 @@ class _Task:
                 found, matrix, diagonal, self._exact(kernel, store), layout, members, tol=tol,
                 threads=threads, stop=tell,
             )  # fmt: skip
-        share = (time.perf_counter() - began) / max(len(work) * len(chosen), 1)
-        ends = np.searchsorted(layout.fold, np.arange(len(work) + 1))
+        return _Solved(found.scores_alone(), work, layout, refused, time.perf_counter() - began)
+
+    def _noted(
+        self, solved: _Solved | None, folds: list[int], settings: list[dict[str, Any]],
+        chosen: list[int], cells: Cells,
+    ) -> None:  # fmt: skip
+        work = [] if solved is None else solved.folds
+        for f in set(folds) - set(work):
+            for c in chosen:
+                cells.errors.append(self.splits[f].error)
+                cells.status[c, f] = "failed"
+        if solved is None:
+            return
+        share = solved.seconds / max(len(work) * len(chosen), 1)
+        ends = np.searchsorted(solved.layout.fold, np.arange(len(work) + 1))
         for k, f in enumerate(work):
             at = slice(ends[k], ends[k + 1])
-            with self._lock:  # a scorer may be anybody's
-                self._note(found, at, refused[at], k, f, settings, chosen, cells, share)
+            self._note(solved.found, at, solved.refused[at], k, f, settings, chosen, cells, share)
 
     def _note(
         self, found: Found, at: slice, refused: NDArray[np.str_], k: int, f: int,
