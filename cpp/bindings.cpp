@@ -343,15 +343,11 @@ std::vector<double> flat(const Coefficients& a) {
     return {a.data(), a.data() + a.shape(0) * a.shape(1)};
 }
 
+std::size_t extent(std::int64_t count) { return static_cast<std::size_t>(count); }
+
 struct ChainsHandle {
     std::shared_ptr<const mm::Family::Chains> chains;
 };
-
-// What a family holds, where it holds it: members by all that they have.
-Matrix by_member(nb::handle self, double* values, std::int64_t width) {
-    const auto length = static_cast<std::size_t>(nb::cast<mm::Family&>(self).length());
-    return Matrix(values, {length, static_cast<std::size_t>(width)}, self);
-}
 
 Matrix by_chain(const mm::Family& family, const std::vector<double>& values) {
     const auto count = static_cast<std::size_t>(family.chains());
@@ -713,18 +709,20 @@ NB_MODULE(_core, m) {
         .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("done", &mm::Family::done)
-        .def_prop_ro("beta",
-                     [](nb::handle self) {
-                         auto& f = nb::cast<mm::Family&>(self);
-                         return by_member(self, f.beta(), f.variables());
-                     },
-                     nb::rv_policy::automatic)
-        .def_prop_ro("held",
-                     [](nb::handle self) {
-                         auto& f = nb::cast<mm::Family&>(self);
-                         return by_member(self, f.held(), f.rows_held());
-                     },
-                     nb::rv_policy::automatic)
+        .def_prop_ro(  // what it holds, where it holds it
+            "beta",
+            [](nb::handle self) {
+                auto& f = nb::cast<mm::Family&>(self);
+                return Matrix(f.beta(), {extent(f.variables()), extent(f.length())}, self);
+            },
+            nb::rv_policy::automatic)
+        .def_prop_ro(
+            "held",
+            [](nb::handle self) {
+                auto& f = nb::cast<mm::Family&>(self);
+                return Matrix(f.held(), {extent(f.length()), extent(f.rows_held())}, self);
+            },
+            nb::rv_policy::automatic)
         .def_prop_ro("n_support",
                      [](const mm::Family& f) {
                          auto counts = f.supports();

@@ -228,7 +228,7 @@ bool Family::begin(std::int64_t index) {
         chain.sum = member.sum;
         return false;
     }
-    if (!chain.last.empty()) {  // between breakpoints the path is a line
+    if (!chain.last.empty() && !chain.shares) {  // between breakpoints the path is a line
         const double on = (member.box - chain.box) / (chain.box - chain.box_before);
         for (std::int64_t k = 0; k < count && std::isfinite(on); ++k)
             if (chain.l[k] < beta[k] && beta[k] < chain.u[k])
@@ -573,7 +573,11 @@ void Family::record(std::int64_t index, std::span<const double> multipliers, dou
                     double dual, double gap, std::int64_t steps) {
     auto& chain = chains_[index];
     const auto q = chain.next++, cell = index * length() + q;
-    std::ranges::copy(chain.beta, beta_.get() + q * variables() + data_.first[index]);
+    double* to = beta_.get() + data_.first[index] * length() + q;
+    for (const double beta : chain.beta) {
+        *to = beta;
+        to += length();
+    }
     std::ranges::copy(multipliers, multipliers_.begin() + cell * data_.groups);
     violations_[cell] = violation;
     duals_[cell] = dual;
@@ -594,10 +598,9 @@ std::vector<Family::Entry> Family::entries(std::int64_t fold) const {
     for (std::int64_t c = 0; c < chains(); ++c)
         if (data_.fold[c] == fold && apart_[c])
             for (auto k = data_.first[c]; k < data_.first[c + 1]; ++k) {
-                bool used = false;
-                for (std::int64_t q = 0; q < length() && !used; ++q)
-                    used = beta_[q * variables() + k] != 0;
-                if (used) found.push_back({data_.row[k], c, k});
+                const double* own = beta_.get() + k * length();
+                if (std::any_of(own, own + length(), [](double b) { return b != 0; }))
+                    found.push_back({data_.row[k], c, k});
             }
     std::ranges::stable_sort(found, {}, &Entry::row);
     return found;
@@ -635,7 +638,7 @@ void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int
             for (std::int64_t q = 0; q < m; ++q)
                 if (const auto cell = entries[e].chain * m + q; !same_[cell])
                     coef[column[cell] * width + place[e - a]] +=
-                        beta_[q * variables() + entries[e].variable];
+                        beta_[entries[e].variable * m + q];
         of_dense(square_, [&](const auto& K) {
             for (std::int64_t j = 0; j < width; ++j) {
                 const auto* from = K.data + rows[j] * K.row_stride;
@@ -656,18 +659,16 @@ void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int
 }
 
 std::vector<double> Family::supports() const {
-    const auto folds = std::ssize(data_.first_held) - 1, m = length();
-    std::vector<char> used(static_cast<std::size_t>(folds * rows()));
+    const auto folds = std::ssize(data_.first_held) - 1, m = length(), n = rows();
+    std::vector<char> used(static_cast<std::size_t>(folds * n * m));
+    for (std::int64_t c = 0; c < chains(); ++c)
+        for (auto k = data_.first[c]; k < data_.first[c + 1]; ++k) {
+            char* to = used.data() + (data_.fold[c] * n + data_.row[k]) * m;
+            for (std::int64_t q = 0; q < m; ++q) to[q] |= beta_[k * m + q] != 0;
+        }
     std::vector<double> counts(static_cast<std::size_t>(folds * m));
-    for (std::int64_t q = 0; q < m; ++q) {
-        std::ranges::fill(used, 0);
-        for (std::int64_t c = 0; c < chains(); ++c)
-            for (auto k = data_.first[c]; k < data_.first[c + 1]; ++k)
-                if (beta_[q * variables() + k] != 0) used[data_.fold[c] * rows() + data_.row[k]] = 1;
-        for (std::int64_t f = 0; f < folds; ++f)
-            counts[f * m + q] = static_cast<double>(
-                std::count(used.begin() + f * rows(), used.begin() + (f + 1) * rows(), 1));
-    }
+    for (std::int64_t cell = 0; cell < folds * n; ++cell)
+        for (std::int64_t q = 0; q < m; ++q) counts[cell / n * m + q] += used[cell * m + q];
     return counts;
 }
 

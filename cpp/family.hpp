@@ -54,8 +54,8 @@ class Family {
     std::int64_t done() const { return done_; }  // members
     std::int64_t count() const { return std::ssize(chains_) * length(); }
 
-    // Per member all variables, K beta of the rows held for one chain after the other; per chain
-    // and member the multiplier of each group, ...
+    // All members of each variable; per member K beta of the rows held, one chain after the other;
+    // per chain and member the multiplier of each group, ...
     double* beta() { return beta_.get(); }
     double* held() { return held_.get(); }
     std::int64_t variables() const { return std::ssize(data_.s); }

@@ -169,7 +169,7 @@ def test_a_start_off_balance_is_put_right():
             gram.matvec(whole.beta)[None], none[:0], tol=1e9, steps=1000,
         )  # fmt: skip
         assert family.run(10.0, 1)
-        beta = family.beta[0]
+        beta = family.beta[:, 0]
         assert (fold.l <= beta).all()
         assert (beta <= fold.u).all()
         assert abs(beta.sum()) < 1e-12
@@ -241,7 +241,7 @@ def test_bad_families_are_refused():
     }
     family = _core.Family(**good)
     assert family.run(1.0, 1)
-    np.testing.assert_allclose(family.beta, [[1.0, -1.0]] * 2)
+    np.testing.assert_allclose(family.beta.T, [[1.0, -1.0]] * 2)
     np.testing.assert_allclose(family.held, [[-1.0]] * 2)
     askew = {
         "first": np.array([0, 3]),

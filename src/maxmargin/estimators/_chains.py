@@ -186,7 +186,7 @@ def solve_chains(
         steps=family.steps,
         n_support=family.n_support,
         seconds=time.perf_counter() - began,
-        beta=family.beta,
+        beta=family.beta.T,
     )
 
 
