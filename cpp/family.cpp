@@ -25,7 +25,7 @@ constexpr double aim_at = 0.8;          // of tol, for a tile: float falls short
 constexpr double closer = 0.05;        // a round lowers the violation of its tile to this share
 constexpr std::int64_t tries = 4;      // rounds without gain before a member is given up
 constexpr std::int64_t patience = 2000;         // steps before Newton's method is worth a thought
-constexpr std::int64_t band = 128, block = 64;  // rows held, and others, of a product
+constexpr std::int64_t band = 192, block = 64;  // rows held, and others, of a product
 
 // Move beta by as much as `missing` within these bounds: all variables of `which` alike, as far as
 // each has room. Returns what is still missing.
@@ -202,21 +202,18 @@ bool Family::begin(std::int64_t index) {
     const bool fresh = chain.l.empty();
     auto beta = chain.beta;
     bool same = !fresh, flat = true;
-    chain.l.resize(beta.size());
-    chain.u.resize(beta.size());
+    chain.l.resize(beta.size(), inf);
+    chain.u.resize(beta.size(), -inf);
     for (std::int64_t k = 0; k < count; ++k) {
         const double l = data_.l[first + k] * member.box, u = data_.u[first + k] * member.box;
-        if (!fresh) {  // what stands at a bound stays there
-            const bool at_l = beta[k] == chain.l[k], at_u = beta[k] == chain.u[k];
-            same = same && !(at_l && l != chain.l[k]) && !(at_u && u != chain.u[k]);
-            if (at_l || at_u) beta[k] = at_l ? l : u;
-        }
-        const double to = std::clamp(beta[k], l, u);
-        same = same && to == beta[k];
+        const double old = beta[k];
+        // What stands at a bound stays there.
+        const double to = old == chain.l[k] ? l : old == chain.u[k] ? u : std::clamp(old, l, u);
+        same &= to == old;
+        flat &= data_.D[first + k] == 0;
         beta[k] = to;
         chain.l[k] = l;
         chain.u[k] = u;
-        flat = flat && data_.D[first + k] == 0;
     }
     std::vector<double> m(data_.m.begin() + index * data_.groups,
                           data_.m.begin() + (index + 1) * data_.groups);
@@ -516,14 +513,17 @@ void Family::leap(std::int64_t index) {
 void Family::settle_multipliers(const Chain& chain, std::int64_t index,
                                 std::vector<double>& multipliers) const {
     constexpr double hair = 1e-9;
-    std::vector<char> pinned(multipliers.size(), 0);
+    std::vector<char> pinned(multipliers.size());
+    for (std::size_t g = 0; g < pinned.size(); ++g) pinned[g] = chain.high[g] < chain.low[g];
+    const auto all = [&] { return std::ranges::all_of(pinned, [](char p) { return p != 0; }); };
+    if (all()) return;
     for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k)
         if (const auto g = data_.group[data_.first[index] + k]; g >= 0) {
             const double slack = hair * (chain.u[k] - chain.l[k]);
             if (chain.beta[k] - chain.l[k] > slack && chain.u[k] - chain.beta[k] > slack)
                 pinned[g] = 1;
         }
-    if (std::ranges::all_of(pinned, [](char p) { return p != 0; })) return;
+    if (all()) return;
     const auto q = problem(index);
     std::vector<double> wish;
     for (std::int64_t k = 0; k < std::ssize(q.s); ++k)

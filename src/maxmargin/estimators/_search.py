@@ -32,6 +32,7 @@ from sklearn.utils import indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import _safe_split
 
+from maxmargin import _core
 from maxmargin.estimators._base import SupportVectorMachine, take
 from maxmargin.estimators._chains import (
     Chain,
@@ -399,6 +400,7 @@ class _Task:
         self.blocked = self._stopped = False
         self.planned = 0  # bytes
         self._lock = threading.Lock()
+        self._kept = _core.KeptMemory()  # what one kernel took, the next takes again
         self._scoring = threading.Lock()  # a scorer may be anybody's
         self._busy, self._alone = 0, True  # matrices at work; nobody beside this thread
         self._hard: list[tuple[int, int, dict[str, Any]]] = []  # for the ordinary solver
