@@ -24,6 +24,7 @@ constexpr std::int64_t some = 256;     // at most so many come to a tile in one 
 constexpr double aim_at = 0.8;          // of tol, for a tile: float falls short of it at times
 constexpr double closer = 0.05;        // a round lowers the violation of its tile to this share
 constexpr std::int64_t tries = 4;      // rounds without gain before a member is given up
+constexpr double turn = 4e-9;          // seconds, times rows squared: as long as a tile is worth
 constexpr std::int64_t patience = 2000;         // steps before Newton's method is worth a thought
 constexpr std::int64_t band = 192, block = 64;  // rows held, and others, of a product
 
@@ -117,6 +118,7 @@ Family::Family(Rows square, std::shared_ptr<const Chains> chains, std::vector<do
     duals_.resize(cells);
     gaps_.resize(cells, inf);
     steps_.resize(cells);
+    progress_.resize(static_cast<std::size_t>(count));
     order_.resize(static_cast<std::size_t>(count));
     std::iota(order_.begin(), order_.end(), 0);
     std::ranges::stable_sort(order_, {}, [&](std::int64_t c) { return data_.patch[c]; });
@@ -727,8 +729,31 @@ void Family::work(std::int64_t index, double deadline) {
 bool Family::run(double seconds, int threads) {
     Pool pool(threads);
     const double deadline = now() + seconds;
-    pool.run(chains(), 64 * count() * rows(),
-             [&](std::int64_t index, int) { work(order_[index], deadline); });
+    std::mutex mutex;
+    std::vector<char> taken(static_cast<std::size_t>(chains()));
+    // Few chains take turns, that none is left alone with one thread at the end.
+    const bool in_turns = threads > 1 && chains() < 8 * threads;
+    const double length_of_turn = turn * static_cast<double>(rows() * rows());
+    const auto next = [&] {
+        std::lock_guard lock(mutex);
+        std::int64_t found = -1;
+        for (const auto c : order_)
+            if (!taken[c] && progress_[c] < length() &&
+                (found < 0 || (in_turns && progress_[c] < progress_[found])))
+                found = c;
+        if (found >= 0) taken[found] = 1;
+        return found;
+    };
+    pool.run(threads, 64 * count() * rows(), [&](std::int64_t, int) {
+        while (now() < deadline) {
+            const auto c = next();
+            if (c < 0) return;
+            work(c, in_turns ? std::min(deadline, now() + length_of_turn) : deadline);
+            std::lock_guard lock(mutex);
+            progress_[c] = chains_[c].next;
+            taken[c] = 0;
+        }
+    });
     if (done_ < count()) return false;
     if (std::exchange(held_all_, true)) return true;
     if (std::ranges::none_of(apart_, [](char apart) { return apart != 0; })) return true;

@@ -149,7 +149,8 @@ class Family {
     std::vector<char> skip_;
     Limits limits_;
     std::deque<Patch> patches_;
-    std::vector<std::int64_t> order_;  // of the work: chains of a patch follow one another
+    // Of the work, where chains of a patch follow one another; and members done when last put down.
+    std::vector<std::int64_t> order_, progress_;
     std::vector<Chain> chains_;
     std::vector<std::int64_t> held_at_;  // per chain: its first of the rows held
     std::vector<char> same_, apart_;     // as the member before it; on a part of the square

@@ -98,10 +98,13 @@ void Tile::grow(const Dense<S>& K, std::span<const std::int64_t> more) {
     for (std::int64_t b = 0; b < size(); ++b)
         if (b == 0 || rows_[b] != rows_[b - 1] + 1) starts.push_back(b);
     starts.push_back(size());
+    const bool scattered = 8 * std::ssize(starts) > size();
     for (std::int64_t a = old; a < size(); ++a) {
         const S* from = K.data + rows_[a] * K.row_stride;
         float* to = K_.get() + a * stride_;
-        for (std::size_t s = 0; s + 1 < starts.size(); ++s)
+        for (std::int64_t b = 0; scattered && b < size(); ++b)
+            to[b] = static_cast<float>(from[rows_[b]]);
+        for (std::size_t s = 0; !scattered && s + 1 < starts.size(); ++s)
             std::copy(from + rows_[starts[s]], from + rows_[starts[s]] + starts[s + 1] - starts[s],
                       to + starts[s]);
     }
