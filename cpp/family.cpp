@@ -29,10 +29,10 @@ constexpr std::int64_t patience = 2000;         // steps before Newton's method 
 constexpr std::int64_t band = 192, block = 64;  // rows held, and others, of a product
 
 // Move beta by as much as `missing` within these bounds: all variables of `which` alike, as far as
-// each has room. Returns what is still missing.
-double spread(std::vector<std::int64_t>& which, double missing, std::span<double> beta,
+// each has room, up to a rest not worth it. Returns what is still missing.
+double spread(std::vector<std::int64_t>& which, double missing, double rest, std::span<double> beta,
               std::span<const double> l, std::span<const double> u) {
-    while (!which.empty() && missing != 0) {
+    while (!which.empty() && std::abs(missing) > rest) {
         const double each = missing / static_cast<double>(which.size());
         double moved = 0;
         std::erase_if(which, [&](std::int64_t k) {
@@ -42,7 +42,7 @@ double spread(std::vector<std::int64_t>& which, double missing, std::span<double
             return to == (each > 0 ? u[k] : l[k]);  // no more room
         });
         missing -= moved;
-        if (std::abs(missing) <= std::abs(each) * rounding || moved == 0) break;
+        if (moved == 0) break;
     }
     return missing;
 }
@@ -69,7 +69,8 @@ void settle(std::span<const std::int64_t> of, std::span<const double> l, std::sp
         }
         for (auto* which : {&free, &bound, &zero})
             if (std::abs(missing[group]) > rounding * size[group])
-                missing[group] = spread(*which, missing[group], beta, l, u);
+                missing[group] =
+                    spread(*which, missing[group], rounding * size[group], beta, l, u);
     }
 }
 

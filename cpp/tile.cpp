@@ -177,24 +177,28 @@ void TileSolver::mark(const TileProblem& p, std::int64_t k, double r) {
     fall_[at] = p.beta[k] > p.l[k] ? value : inf;
 }
 
-// r -= by_a a + by_b b, and the extremes of each part.
+// r -= by_a a + by_b b, and the extremes of each part. What the loop reads is copied into it: for all
+// the compiler knows, its stores might change what a lambda has captured.
 void TileSolver::advance(const float* a, float by_a, const float* b, float by_b) {
-    const auto n = size_;
     for (std::int64_t g = 0; g < parts_; ++g) {
-        float *rise = rise_.data() + g * n, *fall = fall_.data() + g * n;
-        simd([&]<int bytes>(Register<bytes>) MM_LAMBDA {
+        float *rises = rise_.data() + g * size_, *falls = fall_.data() + g * size_;
+        simd([&, n = size_]<int bytes>(Register<bytes>) MM_LAMBDA {
             using L = Lanes<bytes>;
+            const float *x_at = a, *y_at = b;
+            float *rise = rises, *fall = falls;
+            const std::int64_t count = n;
+            const auto move_x = typename L::Floats{} + by_a, move_y = typename L::Floats{} + by_b;
             typename L::Ints now, at_high, at_low;
             read(now, ascending);
             at_high = at_low = now;
             auto high = typename L::Floats{} - inf, low = typename L::Floats{} + inf;
             typename L::Floats x, y, up, down;
-            for (std::int64_t k = 0; k < n; k += L::count) {
-                read(x, a + k);
-                read(y, b + k);
+            for (std::int64_t k = 0; k < count; k += L::count) {
+                read(x, x_at + k);
+                read(y, y_at + k);
                 read(up, rise + k);
                 read(down, fall + k);
-                const auto by = by_a * x + by_b * y;
+                const auto by = move_x * x + move_y * y;
                 up -= by;
                 down -= by;
                 write(rise + k, up);
@@ -240,9 +244,10 @@ std::int64_t TileSolver::partner(const float* row, std::int64_t i, std::int64_t 
                 const auto apart = high - other, d = apart > none ? apart : none;
                 const auto square = d * d;
                 const auto mine = square * over[half], theirs = best[half] * eta;
-                at[half] = mine > theirs ? now[half] : at[half];
-                over[half] = mine > theirs ? eta : over[half];
-                best[half] = mine > theirs ? square : best[half];
+                const auto better = mine > theirs;
+                at[half] = better ? now[half] : at[half];
+                over[half] = better ? eta : over[half];
+                best[half] = better ? square : best[half];
                 now[half] += static_cast<std::int32_t>(2 * count);
             }
         const auto [score, j] = largest_lane<bytes>(best[0] / over[0], at[0]);
