@@ -163,20 +163,34 @@ struct BasisHandle {
                            static_cast<std::size_t>(basis.size()));
     }
 
+    // Into `out`, whose memory is there already.
+    template <class T>
+    void fill(const RowsHandle& z,
+              const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
+              int threads) const {
+        const auto n = static_cast<std::size_t>(basis.size());
+        if (out.shape(0) != n || out.shape(1) != n)
+            throw std::invalid_argument("room for a square of the rows of the basis");
+        make(z, out.data(), threads);
+    }
+
     // Of the type of its products.
     Square<P> symmetric_matrix(const RowsHandle& z, int threads) const {
+        const auto n = static_cast<std::size_t>(basis.size());
+        auto out = std::make_unique_for_overwrite<P[]>(n * n);
+        make(z, out.get(), threads);
+        nb::capsule owner(out.get(), [](void* p) noexcept { delete[] static_cast<P*>(p); });
+        return Square<P>(out.release(), {n, n}, owner);
+    }
+
+    template <class T>
+    void make(const RowsHandle& z, T* out, int threads) const {
         check(z, 0, basis.size());
         if (mm::height(z.rows) != basis.size())
             throw std::invalid_argument("the rows must be those of the basis");
-        const auto n = static_cast<std::size_t>(basis.size());
-        auto out = std::make_unique_for_overwrite<P[]>(n * n);
-        {
-            nb::gil_scoped_release release;
-            mm::Pool pool(threads);
-            mm::symmetric_matrix(basis, z.rows, out.get(), pool);
-        }
-        nb::capsule owner(out.get(), [](void* p) noexcept { delete[] static_cast<P*>(p); });
-        return Square<P>(out.release(), {n, n}, owner);
+        nb::gil_scoped_release release;
+        mm::Pool pool(threads);
+        mm::symmetric_matrix(basis, z.rows, out, pool);
     }
 
     Matrix combine(const RowsHandle& z, std::int64_t first, std::int64_t count,
@@ -229,6 +243,7 @@ nb::class_<BasisHandle<P>> bind_basis(nb::module_& m, const char* name) {
             },
             "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
         .def("symmetric_matrix", &BasisHandle<P>::symmetric_matrix, "z"_a, "threads"_a)
+        .def("fill", &BasisHandle<P>::template fill<P>, "z"_a, "out"_a.noconvert(), "threads"_a)
         .def("combine", &BasisHandle<P>::combine, "z"_a, "first"_a, "count"_a, "coef"_a,
              "threads"_a, "single"_a = false);
 }
@@ -555,6 +570,7 @@ NB_MODULE(_core, m) {
             "program"_a);
 
     bind_basis<double>(m, "Basis")
+        .def("fill", &BasisHandle<double>::fill<float>, "z"_a, "out"_a.noconvert(), "threads"_a)
         .def("matrix", &BasisHandle<double>::matrix, "z"_a, "first"_a, "count"_a, "threads"_a)
         .def("symmetric_combine", &BasisHandle<double>::symmetric_combine, "z"_a, "chosen"_a,
              "coef"_a, "threads"_a);

@@ -313,31 +313,32 @@ bool of_dots(const Program& program) {
 
 namespace {
 
-// K of a part of a row from its dot products, in double.
+// K of a part of a row from its dot products, whose functions are computed in the precision of T.
+template <class T>
 struct RowOfDots {
     const Dots& from;
     std::vector<double> x;
-    Stack<double> spare;
+    Stack<T> spare;
 
     explicit RowOfDots(const Dots& dots) : from(dots), x(dots.rows.size()) {}
 
-    void fill(std::int64_t r, std::int64_t first, std::int64_t count, double* out) {
+    void fill(std::int64_t r, std::int64_t first, std::int64_t count, T* out) {
         const double* products = from.dots + from.rows[r] * from.n + first;
         if (!from.whole) {
             products -= first;
             for (std::int64_t j = 0; j < count; ++j) x[j] = products[from.rows[first + j]];
             products = x.data();
         }
-        std::vector<double*> stack;
+        std::vector<T*> stack;
         for (const auto& in : from.program.code) {
             if (!is_leaf(in.op)) {
                 const bool binary = in.op == Op::add || in.op == Op::mul;
-                double* top = stack.back();
+                T* top = stack.back();
                 if (binary) stack.pop_back();
                 simd([&]() MM_LAMBDA { combine(in, stack.back(), top, count); });
                 continue;
             }
-            double* target = out;
+            T* target = out;
             if (!stack.empty()) {
                 if (spare.size() < stack.size()) spare.emplace_back(x.size());
                 target = spare[stack.size() - 1].data();
@@ -346,7 +347,7 @@ struct RowOfDots {
             simd([&]() MM_LAMBDA { leaf(in, products, from.norms[r], norms, count, target); });
             stack.push_back(target);
         }
-        if (first <= r && r < first + count) out[r - first] = from.diagonal[r];
+        if (first <= r && r < first + count) out[r - first] = static_cast<T>(from.diagonal[r]);
     }
 };
 
@@ -368,16 +369,9 @@ void Dots::fill(T* out, Pool& pool) const {
     constexpr std::int64_t some = 16;  // rows of a task
     const auto count = std::ssize(rows);
     pool.run((count + some - 1) / some, 16 * count * count, [&](std::int64_t index, int) {
-        RowOfDots row(*this);
-        std::vector<double> values(static_cast<std::size_t>(sizeof(T) < 8 ? count : 0));
-        for (auto r = index * some; r < std::min((index + 1) * some, count); ++r) {
-            if constexpr (sizeof(T) == 8) {
-                row.fill(r, 0, count, out + r * count);
-            } else {
-                row.fill(r, 0, count, values.data());
-                std::ranges::copy(values, out + r * count);
-            }
-        }
+        RowOfDots<T> row(*this);
+        for (auto r = index * some; r < std::min((index + 1) * some, count); ++r)
+            row.fill(r, 0, count, out + r * count);
     });
 }
 
@@ -395,7 +389,7 @@ void Dots::combine(const double* coef, std::int64_t q, double* out, Pool& pool) 
     }
     pool.run((count + strip - 1) / strip, (16 + q) * count * std::ssize(used),
              [&](std::int64_t index, int) {
-                 RowOfDots row(*this);
+                 RowOfDots<double> row(*this);
                  const auto first = index * strip, width = std::min(strip, count - first);
                  std::vector<double> values(static_cast<std::size_t>(some * width));
                  for (std::int64_t a = 0; a < std::ssize(used); a += some) {

@@ -66,10 +66,10 @@ void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first
                       });
 }
 
-template <class P>
-void symmetric_matrix(const Basis<P>& basis, const Rows& z, P* out, Pool& pool) {
+template <class T, class P>
+void symmetric_matrix(const Basis<P>& basis, const Rows& z, T* out, Pool& pool) {
     const auto n = basis.size();
-    const auto use = [&](auto top, auto height, auto left, auto width, const P* values) {
+    const auto use = [&](auto top, auto height, auto left, auto width, const T* values) {
         for (std::int64_t r = 0; r < height; ++r) {
             const auto from = std::max(left, top + r);
             if (from < left + width)
@@ -80,9 +80,10 @@ void symmetric_matrix(const Basis<P>& basis, const Rows& z, P* out, Pool& pool) 
             for (std::int64_t r = 0; r < std::min(height, j - top); ++r)
                 out[j * n + top + r] = values[r * width + j - left];
     };
-    for_tiles<P>(basis, z, 0, n, pool, use, true);
+    for_tiles<T>(basis, z, 0, n, pool, use, true);
 }
 template void symmetric_matrix(const Basis<float>&, const Rows&, float*, Pool&);
+template void symmetric_matrix(const Basis<double>&, const Rows&, float*, Pool&);
 template void symmetric_matrix(const Basis<double>&, const Rows&, double*, Pool&);
 
 namespace {

@@ -13,8 +13,8 @@ void kernel_matrix(const Basis<double>& basis, const Rows& z, std::int64_t first
 
 // out (n x n) = k(x_i, x_j) over all rows of the basis, which z must be: each pair is computed once
 // and written twice, so the matrix is symmetric to the bit.
-template <class P>
-void symmetric_matrix(const Basis<P>& basis, const Rows& z, P* out, Pool& pool);
+template <class T, class P>
+void symmetric_matrix(const Basis<P>& basis, const Rows& z, T* out, Pool& pool);
 
 // out (count x q) += kernel_matrix coef, with coef (basis.size() x q), all row-major. Sums are
 // double also where the kernel values, of type T, are float.

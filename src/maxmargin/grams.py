@@ -477,6 +477,12 @@ class Gram:
             matrix = self._everything(basis)
         return self.holding(matrix)
 
+    def into(self, out: NDArray[Any]) -> None:
+        """Compute all entries, in float64, into this square, rounded to its type."""
+        basis = _core.Basis(self.core_rows, None, self.program)
+        with one_blas_thread():
+            basis.fill(self.core_rows, out, thread_count(self.n_threads))
+
     def holding(self, matrix: NDArray[Any]) -> Gram:
         """Return the same Gram with its entries as they were computed elsewhere."""
         other = self._like(slice(None))

@@ -20,6 +20,7 @@ from queue import SimpleQueue
 from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import _fit_context, clone, is_classifier
@@ -59,6 +60,7 @@ Ints = NDArray[np.int64]
 _DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
 _ALWAYS = 2048  # rows: two Gram matrices are 64 MB, whatever the cache is
 _LITTLE = 1024  # rows: a Gram more or less is 8 MB
+_SHORT = 32  # features
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
 _NEEDS_GAMMA = ("rbf", "poly", "sigmoid")
 _LOGGER = logging.getLogger("maxmargin")
@@ -438,13 +440,17 @@ class _Task:
         precise = 2.0**-24 * largest <= self.machine.tol
         return self.n > _DOUBLE and precise and isinstance(work.kernel, RBF)
 
-    def at_once(self, single: bool) -> int:
-        """Kernels to solve for at a time: matrices of float32 take half the memory."""
-        return min(self.threads, 2 if single or self.n <= _LITTLE else 1)
+    def stores(self) -> bool:
+        """Whether products are kept: short rows are multiplied anew in the time products load."""
+        return sp.issparse(self.X) or self.X.shape[1] > _SHORT
+
+    def at_once(self) -> int:
+        """Kernels to solve for at a time: the memory of another is touched at a price."""
+        return min(self.threads, 2 if self.n <= _LITTLE else 1)
 
     def memory(self, single: bool) -> int:
         """Bytes of the products, and of the matrices of the kernels at work."""
-        return (8 + (4 if single else 8) * self.at_once(single)) * self.n**2
+        return (8 * self.stores() + (4 if single else 8) * self.at_once()) * self.n**2
 
     def budget(self) -> int:
         size = self.machine.cache_size
@@ -498,7 +504,7 @@ class _Task:
 
     def _solve_together(self, work: list[tuple[int, _Work]], cells: Cells) -> None:
         """Solve over shared matrices, as many at a time as memory allows, and score meanwhile."""
-        at_once = min([len(work)] + [self.at_once(self.single(w)) for _, w in work])
+        at_once = min(len(work), self.at_once())
         self._rooms = SimpleQueue()
         for _ in range(at_once):
             self._rooms.put(_Room(self.n))
@@ -760,11 +766,8 @@ class _Task:
         if not kernel.compiled:
             gram = Gram(kernel, take(self.X, self.order, square=False))
             return np.ascontiguousarray(gram.matrix)
-        gram = Gram(kernel, self.X[self.order], n_threads=self.machine.n_threads)
-        if dtype is np.float32:
-            return gram.square(np.arange(self.n)).astype(np.float32, copy=False)
-        matrix = gram.stored().matrix
-        assert matrix is not None
+        matrix = room.square(dtype)
+        Gram(kernel, self.X[self.order], n_threads=self._threads_now()).into(matrix)
         return matrix
 
     def _exact(self, kernel: Any, store: Products | None) -> Exact:
@@ -776,7 +779,7 @@ class _Task:
 
     def _store_for(self, kernel: Any) -> Products | None:
         """Dot products of all rows, once for all kernels they serve."""
-        if self.machine._mode() == "precomputed" or not kernel.compiled:
+        if self.machine._mode() == "precomputed" or not kernel.compiled or not self.stores():
             return None
         names = {op for op, *_ in kernel.program()}
         if names & {"laplacian", "chi2", "intersection"}:
