@@ -20,12 +20,12 @@ constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-12;
 constexpr std::int64_t small = 512;    // rows of which a tile of all of them fits the caches
 constexpr std::int64_t most = 3072;    // rows of a tile: 36 MB
-constexpr std::int64_t some = 256;     // at most so many come to a tile in one round
+constexpr std::int64_t some = 512;     // at most so many come to a tile in one round
 constexpr double aim_at = 0.8;          // of tol, for a tile: float falls short of it at times
-constexpr double closer = 0.05;        // a round lowers the violation of its tile to this share
+constexpr double closer = 0.1;         // a round lowers the violation of its tile to this share
 constexpr std::int64_t tries = 4;      // rounds without gain before a member is given up
 constexpr double turn = 4e-9;          // seconds, times rows squared: as long as a tile is worth
-constexpr std::int64_t patience = 2000;         // steps before Newton's method is worth a thought
+constexpr std::int64_t patience = 3000;         // steps before Newton's method is worth a thought
 constexpr std::int64_t band = 192, block = 64;  // rows held, and others, of a product
 
 // Move beta by as much as `missing` within these bounds: all variables of `which` alike, as far as
@@ -454,7 +454,7 @@ void Family::admit(std::int64_t index) {
     const auto size = chain.tile.size();
     auto stay = size;
     if (size + std::ssize(more) > most) stay = most / 2;
-    if (size > 3 * wanted + some) stay = std::min(stay, 2 * wanted + some / 2);
+    if (2 * size > 3 * wanted + some / 2) stay = std::min(stay, wanted + wanted / 8 + some / 8);
     if (stay < size) {
         std::vector<std::int64_t> slots(static_cast<std::size_t>(size));
         std::iota(slots.begin(), slots.end(), 0);
