@@ -60,7 +60,7 @@ Ints = NDArray[np.int64]
 _DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
 _ALWAYS = 2048  # rows: two Gram matrices are 64 MB, whatever the cache is
 _LITTLE = 1024  # rows: a Gram more or less is 8 MB
-_SHORT = 32  # features
+_SHORT = 64  # features
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
 _NEEDS_GAMMA = ("rbf", "poly", "sigmoid")
 _LOGGER = logging.getLogger("maxmargin")
@@ -401,7 +401,7 @@ class _Task:
         self._layouts: dict[Any, tuple[list[int], Any]] = {}
         self.blocked = self._stopped = False
         self.planned = 0  # bytes
-        self._lock = threading.Lock()
+        self._lock, self._laying = threading.Lock(), threading.Lock()
         self._kept = _core.KeptMemory()  # what one kernel took, the next takes again
         self._scoring = threading.Lock()  # a scorer may be anybody's
         self._busy, self._alone = 0, True  # matrices at work; nobody beside this thread
@@ -609,6 +609,8 @@ class _Task:
 
     def _solve(self, k: int, work: _Work, cells: Cells) -> None:
         single, found = self.single(work), []
+        if self._rooms.empty():  # meanwhile
+            self._laid_out(work.settings[0], work.folds)
         with self._room() as room:
             with self._lock:
                 store = self._store_for(work.kernel)
@@ -629,7 +631,7 @@ class _Task:
         """Splits that can be fitted, and their chains; those that cannot say so."""
         search, work, flat = self.search, [], []
         key = (setting.get("epsilon"), tuple(folds))
-        with self._lock:
+        with self._laying:
             if key in self._layouts:
                 return self._layouts[key]
             for f in folds:
