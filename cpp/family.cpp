@@ -51,16 +51,14 @@ double spread(std::vector<std::int64_t>& which, double missing, double rest, std
 // and only then to others. Solutions differ in few places.
 void settle(std::span<const std::int64_t> of, std::span<const double> l, std::span<const double> u,
             std::span<const double> m, std::vector<double>& beta) {
-    const auto groups = std::ssize(m);
-    std::vector<double> missing(m.begin(), m.end()), size(missing);
-    for (auto& each : size) each = std::abs(each);
-    for (std::int64_t k = 0; k < std::ssize(beta); ++k)
-        if (of[k] >= 0 && l[k] < u[k]) {
-            missing[of[k]] -= beta[k];
-            size[of[k]] += std::abs(beta[k]);
-        }
-    for (std::int64_t group = 0; group < groups; ++group) {
-        if (std::abs(missing[group]) <= rounding * size[group]) continue;
+    for (std::int64_t group = 0; group < std::ssize(m); ++group) {
+        double missing = m[group], size = std::abs(missing);
+        for (std::int64_t k = 0; k < std::ssize(beta); ++k)
+            if (of[k] == group && l[k] < u[k]) {
+                missing -= beta[k];
+                size += std::abs(beta[k]);
+            }
+        if (std::abs(missing) <= rounding * size) continue;
         std::vector<std::int64_t> free, bound, zero;
         for (std::int64_t k = 0; k < std::ssize(beta); ++k) {
             if (of[k] != group || l[k] == u[k]) continue;
@@ -68,9 +66,7 @@ void settle(std::span<const std::int64_t> of, std::span<const double> l, std::sp
             (inside ? free : beta[k] != 0 ? bound : zero).push_back(k);
         }
         for (auto* which : {&free, &bound, &zero})
-            if (std::abs(missing[group]) > rounding * size[group])
-                missing[group] =
-                    spread(*which, missing[group], rounding * size[group], beta, l, u);
+            missing = spread(*which, missing, rounding * size, beta, l, u);
     }
 }
 
@@ -345,22 +341,28 @@ void Family::move(std::int64_t index, std::span<const double> to) {
 double Family::look(std::int64_t index) {
     auto& chain = chains_[index];
     const auto first = data_.first[index];
-    const auto parts = static_cast<std::size_t>(std::max<std::int64_t>(data_.groups, 1));
-    chain.high.assign(parts, -inf);
-    chain.low.assign(parts, inf);
-    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k) {
-        const double beta = chain.beta[k];
-        const double r = data_.s[first + k] - chain.kbeta[chain.place[k]] - diagonal(index, k) * beta;
-        const auto g = std::max<std::int64_t>(data_.group[first + k], 0);
-        chain.r[k] = r;
-        if (!std::isfinite(r)) return inf;  // nothing may be called solved here
-        if (beta < chain.u[k]) chain.high[g] = std::max(chain.high[g], r);
-        if (beta > chain.l[k]) chain.low[g] = std::min(chain.low[g], r);
+    const auto count = std::ssize(chain.beta), parts = std::max<std::int64_t>(data_.groups, 1);
+    bool finite = true;
+    for (std::int64_t k = 0; k < count; ++k) {
+        chain.r[k] = data_.s[first + k] - chain.kbeta[chain.place[k]] -
+                     diagonal(index, k) * chain.beta[k];
+        finite &= chain.r[k] - chain.r[k] == 0;
     }
-    double worst = 0;
-    for (std::size_t g = 0; g < parts; ++g)
-        worst = std::max(worst, data_.groups > 0 ? chain.high[g] - chain.low[g]
-                                                 : std::max(chain.high[g], -chain.low[g]));
+    chain.high.clear();
+    chain.low.clear();
+    double worst = finite ? 0 : inf;  // nothing may be called solved there
+    for (std::int64_t part = 0; part < parts; ++part) {
+        double high = -inf, low = inf;
+        for (std::int64_t k = 0; k < count; ++k) {
+            if (part != std::max<std::int64_t>(data_.group[first + k], 0)) continue;
+            const double beta = chain.beta[k], r = chain.r[k];
+            if (beta < chain.u[k] && r > high) high = r;
+            if (beta > chain.l[k] && r < low) low = r;
+        }
+        chain.high.push_back(high);
+        chain.low.push_back(low);
+        worst = std::max(worst, data_.groups > 0 ? high - low : std::max(high, -low));
+    }
     return worst;
 }
 

@@ -145,21 +145,20 @@ void TileSolver::lay_out(const Tile& tile, const TileProblem& p) {
     rise_.assign(static_cast<std::size_t>(size_ * parts_), -inf);
     fall_.assign(static_cast<std::size_t>(size_ * parts_), inf);
     curvature_.assign(static_cast<std::size_t>(size_), 1.0f);
-    std::vector<double> high(static_cast<std::size_t>(parts_), -HUGE_VAL),
-        low(static_cast<std::size_t>(parts_), HUGE_VAL);
-    for (std::int64_t k = 0; k < tile.size(); ++k) {
-        if (!(p.l[k] < p.u[k])) continue;
-        const auto g = std::max<std::int64_t>(p.group[k], 0);
-        curvature_[k] = static_cast<float>(p.diagonal[k] + p.D[k]);
-        if (p.beta[k] < p.u[k]) high[g] = std::max(high[g], p.r[k]);
-        if (p.beta[k] > p.l[k]) low[g] = std::min(low[g], p.r[k]);
-    }
+    for (std::int64_t k = 0; k < tile.size(); ++k)
+        if (p.l[k] < p.u[k]) curvature_[k] = static_cast<float>(p.diagonal[k] + p.D[k]);
     // Float is precise near 0, and squares are safe near 1.
-    std::vector<double> shift(static_cast<std::size_t>(parts_), 0.0);
+    std::vector<double> shift;
     double worst = 0;
     for (std::int64_t g = 0; g < parts_; ++g) {
-        if (p.groups > 0 && std::isfinite(high[g] + low[g])) shift[g] = 0.5 * (high[g] + low[g]);
-        worst = std::max(worst, p.groups > 0 ? high[g] - low[g] : std::max(high[g], -low[g]));
+        double high = -HUGE_VAL, low = HUGE_VAL;
+        for (std::int64_t k = 0; k < tile.size(); ++k) {
+            if (!(p.l[k] < p.u[k]) || std::max<std::int64_t>(p.group[k], 0) != g) continue;
+            if (p.beta[k] < p.u[k] && p.r[k] > high) high = p.r[k];
+            if (p.beta[k] > p.l[k] && p.r[k] < low) low = p.r[k];
+        }
+        shift.push_back(p.groups > 0 && std::isfinite(high + low) ? 0.5 * (high + low) : 0.0);
+        worst = std::max(worst, p.groups > 0 ? high - low : std::max(high, -low));
     }
     unit_ = worst > 0 && std::isfinite(worst) ? 1 / worst : 1;
     for (std::int64_t k = 0; k < tile.size(); ++k)
