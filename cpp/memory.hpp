@@ -48,14 +48,16 @@ class KeptMemory {
     }
 
     static void give(void* memory, std::size_t bytes) {
-        constexpr std::size_t largest = 64 << 20, most = 16;
+        constexpr std::size_t most = 64 << 20;
         std::lock_guard lock(mutex_);
-        if (holders_ == 0 || bytes > largest) return std::free(memory);
-        if (kept_.size() == most) {  // the oldest is of a size that is no longer wanted
-            std::free(kept_.front().first);
-            kept_.erase(kept_.begin());
-        }
+        if (holders_ == 0 || bytes > most) return std::free(memory);
         kept_.emplace_back(memory, bytes);
+        std::size_t all = 0;
+        for (const auto& block : kept_) all += block.second;
+        for (; all > most; kept_.erase(kept_.begin())) {  // the oldest is of a size no longer wanted
+            all -= kept_.front().second;
+            std::free(kept_.front().first);
+        }
     }
 
     // A fork must not copy a lock that nobody is left to open.

@@ -60,6 +60,7 @@ Ints = NDArray[np.int64]
 _DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
 _ALWAYS = 2048  # rows: two Gram matrices are 64 MB, whatever the cache is
 _LITTLE = 1024  # rows: a Gram more or less is 8 MB
+_MEDIUM = 4096  # rows: in float32 one of 64 MB
 _SHORT = 64  # features
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
 _NEEDS_GAMMA = ("rbf", "poly", "sigmoid")
@@ -444,13 +445,13 @@ class _Task:
         """Whether products are kept: short rows are multiplied anew in the time products load."""
         return sp.issparse(self.X) or self.X.shape[1] > _SHORT
 
-    def at_once(self) -> int:
+    def at_once(self, single: bool) -> int:
         """Kernels to solve for at a time: the memory of another is touched at a price."""
-        return min(self.threads, 2 if self.n <= _LITTLE else 1)
+        return min(self.threads, 2 if self.n <= (_MEDIUM if single else _LITTLE) else 1)
 
     def memory(self, single: bool) -> int:
         """Bytes of the products, and of the matrices of the kernels at work."""
-        return (8 * self.stores() + (4 if single else 8) * self.at_once()) * self.n**2
+        return (8 * self.stores() + (4 if single else 8) * self.at_once(single)) * self.n**2
 
     def budget(self) -> int:
         size = self.machine.cache_size
@@ -504,7 +505,7 @@ class _Task:
 
     def _solve_together(self, work: list[tuple[int, _Work]], cells: Cells) -> None:
         """Solve over shared matrices, as many at a time as memory allows, and score meanwhile."""
-        at_once = min(len(work), self.at_once())
+        at_once = min([len(work)] + [self.at_once(self.single(w)) for _, w in work])
         self._rooms = SimpleQueue()
         for _ in range(at_once):
             self._rooms.put(_Room(self.n))
