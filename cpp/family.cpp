@@ -19,7 +19,7 @@ namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-12;
 constexpr std::int64_t small = 640;    // rows of which a tile of all of them fits the caches
-constexpr std::int64_t most = 3072;    // rows of a tile: 36 MB
+constexpr std::int64_t most = 2048;    // rows of a tile: 16 MB
 constexpr std::int64_t some = 512;     // at most so many come to a tile in one round
 constexpr double aim_at = 0.8;          // of tol, for a tile: float falls short of it at times
 constexpr double closer = 0.1;         // a round lowers the violation of its tile to this share

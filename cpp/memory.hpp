@@ -16,6 +16,38 @@
 
 namespace mm {
 
+// Blocks of whole huge pages. They go back to the system at once: left to malloc they would stay
+// between smaller ones. A sanitizer wants to see them.
+struct Pages {
+    static constexpr std::size_t huge = 2 << 20;
+
+    static void* get(std::size_t bytes) {
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+        void* memory = mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (memory == MAP_FAILED) throw std::bad_alloc();
+        auto* first = static_cast<char*>(memory);
+        const auto before = (huge - reinterpret_cast<std::uintptr_t>(first) % huge) % huge;
+        if (before > 0) munmap(first, before);
+        munmap(first + before + bytes, huge - before);
+        madvise(first + before, bytes, MADV_HUGEPAGE);  // a wish: small pages do too
+        return first + before;
+#else
+        void* memory = std::malloc(bytes);
+        if (!memory) throw std::bad_alloc();
+        return memory;
+#endif
+    }
+
+    static void give_back(void* memory, [[maybe_unused]] std::size_t bytes) {
+#if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
+        munmap(memory, bytes);
+#else
+        std::free(memory);
+#endif
+    }
+};
+
 // While one of these lives, large blocks that are given back are handed out again, for touching
 // them anew would cost more than computing what goes there: a machine for each pair of classes
 // needs about the same memory as the last one. No block is kept beyond the last of these.
@@ -30,7 +62,7 @@ class KeptMemory {
     ~KeptMemory() {
         std::lock_guard lock(mutex_);
         if (--holders_ > 0) return;
-        for (const auto& [memory, bytes] : kept_) std::free(memory);
+        for (const auto& [memory, bytes] : kept_) Pages::give_back(memory, bytes);
         kept_.clear();
     }
 
@@ -48,15 +80,15 @@ class KeptMemory {
     }
 
     static void give(void* memory, std::size_t bytes) {
-        constexpr std::size_t most = 64 << 20;
+        constexpr std::size_t most = 32 << 20;
         std::lock_guard lock(mutex_);
-        if (holders_ == 0 || bytes > most) return std::free(memory);
+        if (holders_ == 0 || bytes > most) return Pages::give_back(memory, bytes);
         kept_.emplace_back(memory, bytes);
         std::size_t all = 0;
         for (const auto& block : kept_) all += block.second;
         for (; all > most; kept_.erase(kept_.begin())) {  // the oldest is of a size no longer wanted
             all -= kept_.front().second;
-            std::free(kept_.front().first);
+            Pages::give_back(kept_.front().first, kept_.front().second);
         }
     }
 
@@ -86,18 +118,12 @@ using Large = std::unique_ptr<T[], Free>;
 template <class T>
 Large<T> allocate(std::int64_t count) {
     auto bytes = static_cast<std::size_t>(count) * sizeof(T);
-#if defined(__linux__)
-    constexpr std::size_t huge = 2 << 20;
-    if (bytes >= 2 * huge) {
-        bytes = (bytes + huge - 1) / huge * huge;
+    if (bytes >= 2 * Pages::huge) {
+        bytes = (bytes + Pages::huge - 1) / Pages::huge * Pages::huge;
         if (const auto [kept, size] = KeptMemory::take(bytes); kept)
             return Large<T>(static_cast<T*>(kept), Free{size});
-        void* memory = std::aligned_alloc(huge, bytes);
-        if (!memory) throw std::bad_alloc();
-        madvise(memory, bytes, MADV_HUGEPAGE);  // a wish: small pages do too
-        return Large<T>(static_cast<T*>(memory), Free{bytes});
+        return Large<T>(static_cast<T*>(Pages::get(bytes)), Free{bytes});
     }
-#endif
     void* memory = std::malloc(bytes > 0 ? bytes : 1);
     if (!memory) throw std::bad_alloc();
     return Large<T>(static_cast<T*>(memory));
