@@ -325,8 +325,7 @@ std::shared_ptr<const mm::Program> check_dots(const Code& code, const Cells& dot
 template <class T>
 void from_dots(const Code& code, const Cells& dots, const Doubles& norms, const Indices& rows,
                const Doubles& diagonal,
-               const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
-               int threads) {
+               const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out, int threads) {
     const auto program = check_dots(code, dots, norms, rows, diagonal);
     if (out.shape(0) != rows.shape(0) || out.shape(1) != rows.shape(0))
         throw std::invalid_argument("room for a square of these rows");
@@ -693,13 +692,14 @@ NB_MODULE(_core, m) {
                const Indices& held, const Indices& patch) {
                 if (first.shape(0) == 0) throw std::invalid_argument("no chain of problems");
                 mm::Family::Chains chains{
-                    copy(first), copy(s),    copy(l), copy(u),
-                    copy(D),     copy(row),  copy(group), flat(m),
-                    static_cast<std::int64_t>(m.shape(1)), copy(fold), copy(first_held),
-                    copy(held),  copy(patch)};
+                    copy(first), copy(s),          copy(l),
+                    copy(u),     copy(D),          copy(row),
+                    copy(group), flat(m),          static_cast<std::int64_t>(m.shape(1)),
+                    copy(fold),  copy(first_held), copy(held),
+                    copy(patch)};
                 check_chains(chains, m);
-                new (self) ChainsHandle{
-                    std::make_shared<const mm::Family::Chains>(std::move(chains))};
+                new (self)
+                    ChainsHandle{std::make_shared<const mm::Family::Chains>(std::move(chains))};
             },
             "first"_a, "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a, "fold"_a,
             "first_held"_a, "held"_a, "patch"_a);
@@ -739,14 +739,15 @@ NB_MODULE(_core, m) {
                 return Matrix(f.held(), {extent(f.length()), extent(f.rows_held())}, self);
             },
             nb::rv_policy::automatic)
-        .def_prop_ro("n_support",
-                     [](const mm::Family& f) {
-                         auto counts = f.supports();
-                         const auto length = static_cast<std::size_t>(f.length());
-                         const auto folds = counts.size() / length;
-                         return matrix_from(std::move(counts), folds, length);
-                     },
-                     nb::rv_policy::move)
+        .def_prop_ro(
+            "n_support",
+            [](const mm::Family& f) {
+                auto counts = f.supports();
+                const auto length = static_cast<std::size_t>(f.length());
+                const auto folds = counts.size() / length;
+                return matrix_from(std::move(counts), folds, length);
+            },
+            nb::rv_policy::move)
         .def_prop_ro(
             "multipliers", [](const mm::Family& f) { return by_chain(f, f.multipliers()); },
             nb::rv_policy::move)

@@ -48,8 +48,8 @@ inline void add_atb(std::int64_t m, std::int64_t n, std::int64_t k, const double
     char plain = 'N', turned = 'T';
     int mm = static_cast<int>(m), nn = static_cast<int>(n), kk = static_cast<int>(k);
     double one = 1;
-    dgemm(&plain, &turned, &nn, &mm, &kk, &one, const_cast<double*>(b), &nn,
-          const_cast<double*>(a), &mm, &one, c, &nn);
+    dgemm(&plain, &turned, &nn, &mm, &kk, &one, const_cast<double*>(b), &nn, const_cast<double*>(a),
+          &mm, &one, c, &nn);
 }
 
 }  // namespace mm::blas

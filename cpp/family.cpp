@@ -18,14 +18,14 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-12;
-constexpr std::int64_t small = 640;    // rows of which a tile of all of them fits the caches
-constexpr std::int64_t most = 2048;    // rows of a tile: 16 MB
-constexpr std::int64_t some = 512;     // at most so many come to a tile in one round
-constexpr double aim_at = 0.8;          // of tol, for a tile: float falls short of it at times
-constexpr double closer = 0.1;         // a round lowers the violation of its tile to this share
-constexpr std::int64_t tries = 4;      // rounds without gain before a member is given up
-constexpr double turn = 4e-9;          // seconds, times rows squared: as long as a tile is worth
-constexpr std::int64_t patience = 3000;         // steps before Newton's method is worth a thought
+constexpr std::int64_t small = 640;      // rows of which a tile of all of them fits the caches
+constexpr std::int64_t most = 2048;      // rows of a tile: 16 MB
+constexpr std::int64_t some = 512;       // at most so many come to a tile in one round
+constexpr double aim_at = 0.8;           // of tol, for a tile: float falls short of it at times
+constexpr double closer = 0.1;           // a round lowers the violation of its tile to this share
+constexpr std::int64_t tries = 4;        // rounds without gain before a member is given up
+constexpr double turn = 4e-9;            // seconds, times rows squared: as long as a tile is worth
+constexpr std::int64_t patience = 3000;  // steps before Newton's method is worth a thought
 constexpr std::int64_t band = 192, block = 64;  // rows held, and others, of a product
 
 // Move beta by as much as `missing` within these bounds: all variables of `which` alike, as far as
@@ -45,29 +45,6 @@ double spread(std::vector<std::int64_t>& which, double missing, double rest, std
         if (moved == 0) break;
     }
     return missing;
-}
-
-// The feasible point near beta: what the sums of the groups lack goes to the free variables alike,
-// and only then to others. Solutions differ in few places.
-void settle(std::span<const std::int64_t> of, std::span<const double> l, std::span<const double> u,
-            std::span<const double> m, std::vector<double>& beta) {
-    for (std::int64_t group = 0; group < std::ssize(m); ++group) {
-        double missing = m[group], size = std::abs(missing);
-        for (std::int64_t k = 0; k < std::ssize(beta); ++k)
-            if (of[k] == group && l[k] < u[k]) {
-                missing -= beta[k];
-                size += std::abs(beta[k]);
-            }
-        if (std::abs(missing) <= rounding * size) continue;
-        std::vector<std::int64_t> free, bound, zero;
-        for (std::int64_t k = 0; k < std::ssize(beta); ++k) {
-            if (of[k] != group || l[k] == u[k]) continue;
-            const bool inside = l[k] < beta[k] && beta[k] < u[k];
-            (inside ? free : beta[k] != 0 ? bound : zero).push_back(k);
-        }
-        for (auto* which : {&free, &bound, &zero})
-            missing = spread(*which, missing, rounding * size, beta, l, u);
-    }
 }
 
 template <class F>
@@ -153,101 +130,153 @@ void Family::open(std::int64_t index) {
     auto& chain = chains_[index];
     auto& patch = patches_[data_.patch[index]];
     const auto first = data_.first[index], last = data_.first[index + 1];
-    std::vector<char> met(patch.rows.size(), 0);
+    std::vector<std::int64_t> on(patch.rows.size(), -1);  // each row: its variable
     chain.shares = std::ssize(patch.rows) <= small;
-    for (auto k = first; k < last; ++k) {
-        const auto at = patch.place[data_.row[k]];
-        chain.place.push_back(at);
-        chain.shares = chain.shares && !std::exchange(met[at], 1);
-    }
-    if (chain.shares)
+    for (auto k = first; chain.shares && k < last; ++k)
+        chain.shares = std::exchange(on[patch.place[data_.row[k]]], k) < 0;
+    if (chain.shares) {
         std::call_once(patch.made, [&] {
             of_dense(square_, [&](const auto& K) { patch.tile.grow(K, patch.rows); });
         });
-    const auto count = chain.place.size();
-    if (chain.beta.empty()) chain.beta.resize(count);
-    if (chain.kbeta.empty()) chain.kbeta.resize(patch.rows.size());
+        chain.own = std::move(on);
+    } else {
+        chain.own.resize(static_cast<std::size_t>(last - first));
+        std::iota(chain.own.begin(), chain.own.end(), first);
+    }
+    const auto some = std::ssize(chain.own);
+    const auto count = static_cast<std::size_t>(padded(some));
+    chain.own.resize(count, -1);
+    chain.place.assign(count, 0);
+    chain.group.assign(count, -1);
+    for (auto* each : {&chain.s, &chain.D_at_1, &chain.l_at_1, &chain.u_at_1, &chain.diagonal,
+                       &chain.curvature, &chain.r, &chain.wish, &chain.part})
+        each->assign(count, 0.0);
+    chain.l.assign(count, inf);
+    chain.u.assign(count, -inf);
+    for (std::int64_t v = 0; v < some; ++v) {
+        const auto k = chain.own[v];
+        chain.place[v] = k < 0 ? v : patch.place[data_.row[k]];
+        if (k < 0) continue;
+        chain.group[v] = data_.group[k];
+        chain.part[v] = static_cast<double>(std::max<std::int64_t>(data_.group[k], 0));
+        chain.s[v] = data_.s[k];
+        chain.D_at_1[v] = data_.D[k];
+        chain.flat = chain.flat && data_.D[k] == 0;
+        chain.l_at_1[v] = data_.l[k];
+        chain.u_at_1[v] = data_.u[k];
+        chain.diagonal[v] = diagonal_[data_.row[k]];
+    }
+    chain.D = chain.D_at_1;
+    chain.curvature = chain.diagonal;
+    const auto given = std::exchange(chain.beta, std::vector<double>(count, 0.0));
+    for (std::int64_t v = 0; !given.empty() && v < some; ++v)
+        if (chain.own[v] >= 0) chain.beta[v] = given[chain.own[v] - first];
+    chain.kbeta.resize(static_cast<std::size_t>(padded(std::ssize(patch.rows))), 0.0);
+    if (!chain.shares) chain.gathered.assign(count, 0.0);
     chain.beta_then = chain.beta;
     chain.kbeta_then = chain.kbeta;
-    chain.r.resize(count);
-    chain.wish.resize(count);
-    chain.slots = chain.shares ? chain.place : std::vector<std::int64_t>(count, -1);
-    if (!chain.shares) return;
-    chain.variables.assign(patch.rows.size(), -1);
-    for (std::size_t k = 0; k < count; ++k)
-        chain.variables[chain.place[k]] = static_cast<std::int64_t>(k);
+    chain.slots.assign(count, -1);
+    chain.open = true;
+}
+
+Point Family::point(const Chain& chain) const {
+    return {chain.s.data(),    chain.l.data(),
+            chain.u.data(),    chain.D.data(),
+            chain.beta.data(), chain.shares ? chain.kbeta.data() : chain.gathered.data(),
+            chain.part.data(), std::ssize(chain.beta),
+            data_.groups,      chain.flat};
 }
 
 Quadratic Family::problem(std::int64_t index) const {
     const auto& chain = chains_[index];
-    const auto& member = members_[chain.next];
-    const auto first = data_.first[index], last = data_.first[index + 1], g = data_.groups;
-    const auto part = [&](const auto& all) {
-        return std::decay_t<decltype(all)>(all.begin() + first, all.begin() + last);
-    };
-    Quadratic q{part(data_.s),   chain.l,           chain.u,
-                part(data_.D),   part(data_.row),   part(data_.group),
-                {data_.m.begin() + index * g, data_.m.begin() + (index + 1) * g}, {}};
-    for (auto& d : q.D) d *= member.diagonal;
-    for (auto& m : q.m) m *= member.sum;
+    const auto g = data_.groups;
+    Quadratic q{chain.s,
+                chain.l,
+                chain.u,
+                chain.D,
+                {},
+                chain.group,
+                {data_.m.begin() + index * g, data_.m.begin() + (index + 1) * g},
+                {}};
+    for (const auto place : chain.place) q.row.push_back(patches_[data_.patch[index]].rows[place]);
+    for (auto& m : q.m) m *= members_[chain.next].sum;
     return q;
+}
+
+// The feasible point near it: what the sums of the groups lack goes to the free variables alike,
+// and only then to others. Solutions differ in few places.
+void Family::settle(const Chain& chain, std::span<const double> sums,
+                    std::vector<double>& to) const {
+    auto at = point(chain);
+    at.beta = to.data();
+    for (std::int64_t g = 0; g < std::ssize(sums); ++g) {
+        const auto [sum, sizes] = balance(at, g);
+        double missing = sums[g] - sum;
+        const double size = sizes + std::abs(sums[g]);
+        if (std::abs(missing) <= rounding * size) continue;
+        std::vector<std::int64_t> free, bound, zero;
+        for (std::int64_t v = 0; v < at.count; ++v) {
+            if (chain.part[v] != static_cast<double>(g) || at.l[v] == at.u[v]) continue;
+            const bool inside = at.l[v] < to[v] && to[v] < at.u[v];
+            (inside ? free : to[v] != 0 ? bound : zero).push_back(v);
+        }
+        for (auto* which : {&free, &bound, &zero})
+            missing = spread(*which, missing, rounding * size, to, chain.l, chain.u);
+    }
 }
 
 // Prepare the next member; false where the last solution is that of this one too.
 bool Family::begin(std::int64_t index) {
     auto& chain = chains_[index];
     const auto& member = members_[chain.next];
-    const auto first = data_.first[index], count = std::ssize(chain.beta);
-    const bool fresh = chain.l.empty();
-    auto beta = chain.beta;
-    bool same = !fresh, flat = true;
-    chain.l.resize(beta.size(), inf);
-    chain.u.resize(beta.size(), -inf);
-    for (std::int64_t k = 0; k < count; ++k) {
-        const double l = data_.l[first + k] * member.box, u = data_.u[first + k] * member.box;
-        const double old = beta[k];
-        // What stands at a bound stays there.
-        const double to = old == chain.l[k] ? l : old == chain.u[k] ? u : std::clamp(old, l, u);
-        same &= to == old;
-        flat &= data_.D[first + k] == 0;
-        beta[k] = to;
-        chain.l[k] = l;
-        chain.u[k] = u;
-    }
-    std::vector<double> m(data_.m.begin() + index * data_.groups,
-                          data_.m.begin() + (index + 1) * data_.groups);
-    for (auto& sum : m) sum *= member.sum;
-    same = same && (flat || chain.scale == member.diagonal) &&
-           (chain.sum == member.sum || std::ranges::all_of(m, [](double s) { return s == 0; }));
-    if (same) {
-        chain.scale = member.diagonal;
-        chain.sum = member.sum;
-        return false;
-    }
+    const auto count = std::ssize(chain.beta), g = data_.groups;
+    const bool fresh = std::exchange(chain.fresh, false);
+    auto& to = chain.to;
+    to.resize(chain.beta.size());
+    bool same = rebound(chain.l_at_1.data(), chain.u_at_1.data(), member.box, chain.beta.data(),
+                        count, chain.l.data(), chain.u.data(), to.data());
+    std::vector<double> sums(data_.m.begin() + index * g, data_.m.begin() + (index + 1) * g);
+    for (auto& sum : sums) sum *= member.sum;
+    same =
+        same && !fresh && (chain.flat || chain.scale == member.diagonal) &&
+        (chain.sum == member.sum || std::ranges::all_of(sums, [](double sum) { return sum == 0; }));
+    chain.sum = member.sum;
+    if (std::exchange(chain.scale, member.diagonal) != member.diagonal && !chain.flat)
+        for (std::int64_t v = 0; v < count; ++v) {
+            chain.D[v] = chain.D_at_1[v] * member.diagonal;
+            chain.curvature[v] = chain.diagonal[v] + chain.D[v];
+        }
+    if (same) return false;
     if (!chain.last.empty() && !chain.shares) {  // between breakpoints the path is a line
         const double on = (member.box - chain.box) / (chain.box - chain.box_before);
-        for (std::int64_t k = 0; k < count && std::isfinite(on); ++k)
-            if (chain.l[k] < beta[k] && beta[k] < chain.u[k])
-                beta[k] = std::clamp(beta[k] + on * (chain.beta[k] - chain.last[k]), chain.l[k],
-                                     chain.u[k]);
+        for (std::int64_t v = 0; v < count && std::isfinite(on); ++v)
+            if (chain.l[v] < to[v] && to[v] < chain.u[v])
+                to[v] = std::clamp(to[v] + on * (chain.beta[v] - chain.last[v]), chain.l[v],
+                                   chain.u[v]);
     }
-    if (!fresh) {
+    if (!fresh && !chain.shares) {
         chain.last = chain.beta;
         chain.box_before = chain.box;
     }
-    settle({data_.group.data() + first, beta.size()}, chain.l, chain.u, m, beta);
-    if (fresh)
-        fill(index, beta);
-    else
-        stretch(index, member.box / chain.box, beta);
-    move(index, beta);
+    settle(chain, sums, to);
+    if (fresh) {
+        fill(index, to);
+    } else {
+        // Where more variables grow with their bounds than stay, let all do: fewer are left to
+        // move.
+        const double factor = member.box / chain.box;
+        const auto [grow, stay] = stretched(chain.beta.data(), to.data(), factor, count);
+        if (grow > stay) {
+            for (auto& sum : chain.kbeta) sum *= factor;
+            stretch(to.data(), factor, count, chain.beta.data());
+        }
+    }
+    move(index, to);
     chain.box = member.box;
-    chain.scale = member.diagonal;
-    chain.sum = member.sum;
     chain.going = true;
-    chain.steps = chain.idle = 0;
+    chain.steps = chain.idle = chain.since = 0;
     chain.gained = 0;
-    chain.leap = steps_to_leap(index);
+    chain.leap = chain.reserve * patience;
     return true;
 }
 
@@ -293,32 +322,16 @@ void Family::fill(std::int64_t index, std::vector<double>& to) {
     }
 }
 
-// Where more variables grow with their bounds than stay, let all do: fewer are left to move.
-void Family::stretch(std::int64_t index, double factor, std::span<double> to) {
-    auto& chain = chains_[index];
-    const auto near = [](double a, double b) { return std::abs(a - b) <= 1e-15 * std::abs(b); };
-    std::int64_t grow = 0, stay = 0;
-    for (std::int64_t k = 0; k < std::ssize(to); ++k) {
-        grow += near(to[k], factor * chain.beta[k]);
-        stay += to[k] == chain.beta[k];
-    }
-    if (grow <= stay) return;
-    for (auto& sum : chain.kbeta) sum *= factor;
-    for (std::int64_t k = 0; k < std::ssize(to); ++k) {
-        const double grown = factor * chain.beta[k];
-        chain.beta[k] = near(to[k], grown) ? to[k] : grown;
-    }
-}
-
 // K beta += sum over these variables of by times their rows.
 void Family::add(std::int64_t index, std::span<const std::int64_t> variables,
                  std::span<const double> by, std::vector<double>& kbeta) const {
     const auto& patch = patches_[data_.patch[index]];
+    const auto& place = chains_[index].place;
     of_dense(square_, [&]<class S>(const Dense<S>& K) {
         std::vector<const S*> rows(variables.size());
         for (const auto& [from, to, length] : patch.runs) {
             for (std::size_t r = 0; r < rows.size(); ++r)
-                rows[r] = K.data + data_.row[data_.first[index] + variables[r]] * K.row_stride + from;
+                rows[r] = K.data + patch.rows[place[variables[r]]] * K.row_stride + from;
             add_rows(rows, by.data(), kbeta.data() + to, length);
         }
     });
@@ -326,100 +339,119 @@ void Family::add(std::int64_t index, std::span<const std::int64_t> variables,
 
 void Family::move(std::int64_t index, std::span<const double> to) {
     auto& chain = chains_[index];
-    std::vector<std::int64_t> moved;
-    std::vector<double> by;
-    for (std::int64_t k = 0; k < std::ssize(to); ++k)
-        if (to[k] != chain.beta[k]) {
-            moved.push_back(k);
-            by.push_back(to[k] - chain.beta[k]);
-            chain.beta[k] = to[k];
+    chain.moved.clear();
+    chain.by.clear();
+    for (std::int64_t v = 0; v < std::ssize(to); ++v)
+        if (to[v] != chain.beta[v]) {
+            chain.moved.push_back(v);
+            chain.by.push_back(to[v] - chain.beta[v]);
+            chain.beta[v] = to[v];
         }
-    add(index, moved, by, chain.kbeta);
+    add(index, chain.moved, chain.by, chain.kbeta);
 }
 
-// r = s - K beta - D beta, and its extremes per group; returns the violation.
-double Family::look(std::int64_t index) {
+// r = s - K beta - D beta, its extremes per group, and the violation.
+void Family::look(std::int64_t index) {
     auto& chain = chains_[index];
-    const auto first = data_.first[index];
-    const auto count = std::ssize(chain.beta), parts = std::max<std::int64_t>(data_.groups, 1);
-    bool finite = true;
-    for (std::int64_t k = 0; k < count; ++k) {
-        chain.r[k] = data_.s[first + k] - chain.kbeta[chain.place[k]] -
-                     diagonal(index, k) * chain.beta[k];
-        finite &= chain.r[k] - chain.r[k] == 0;
-    }
+    for (std::int64_t v = 0; v < std::ssize(chain.gathered); ++v)
+        chain.gathered[v] = chain.kbeta[chain.place[v]];
+    const auto at = point(chain);
+    const auto parts = std::max<std::int64_t>(data_.groups, 1);
+    const bool finite = errors(at, chain.r.data());
     chain.high.clear();
     chain.low.clear();
-    double worst = finite ? 0 : inf;  // nothing may be called solved there
+    chain.violation = finite ? 0 : inf;  // nothing may be called solved there
     for (std::int64_t part = 0; part < parts; ++part) {
-        double high = -inf, low = inf;
-        for (std::int64_t k = 0; k < count; ++k) {
-            if (part != std::max<std::int64_t>(data_.group[first + k], 0)) continue;
-            const double beta = chain.beta[k], r = chain.r[k];
-            if (beta < chain.u[k] && r > high) high = r;
-            if (beta > chain.l[k] && r < low) low = r;
-        }
+        const auto [high, low] = extremes(at, chain.r.data(), part);
         chain.high.push_back(high);
         chain.low.push_back(low);
-        worst = std::max(worst, data_.groups > 0 ? high - low : std::max(high, -low));
+        chain.violation =
+            std::max(chain.violation, data_.groups > 0 ? high - low : std::max(high, -low));
     }
-    return worst;
+}
+
+// The tile to solve over, and what is known of its variables.
+const Tile& Family::at_hand(std::int64_t index, TileProblem& p) {
+    auto& chain = chains_[index];
+    p.groups = data_.groups;
+    if (chain.shares) {
+        chain.to = chain.beta;
+        p.beta = chain.to;
+        p.l = chain.l;
+        p.u = chain.u;
+        p.curvature = chain.curvature;
+        p.D = chain.D;
+        p.r = chain.r;
+        p.part = chain.part;
+        return patches_[data_.patch[index]].tile;
+    }
+    auto& in = chain.in_tile;
+    const auto gather = [&](const auto& from, auto& to, auto rest) {
+        to.assign(static_cast<std::size_t>(padded(chain.tile.size())), rest);
+        for (std::int64_t slot = 0; slot < std::ssize(chain.variables); ++slot)
+            to[slot] = from[chain.variables[slot]];
+    };
+    gather(chain.beta, in.beta, 0.0);
+    gather(chain.l, in.l, 0.0);
+    gather(chain.u, in.u, 0.0);
+    gather(chain.curvature, in.curvature, 1.0);
+    gather(chain.D, in.D, 0.0);
+    gather(chain.r, in.r, 0.0);
+    gather(chain.part, in.part, 0.0);
+    p.beta = in.beta;
+    p.l = in.l;
+    p.u = in.u;
+    p.curvature = in.curvature;
+    p.D = in.D;
+    p.r = in.r;
+    p.part = in.part;
+    return chain.tile;
 }
 
 // Solve over a tile, and bring K beta up to date with what has moved; false when the member is
 // solved, or is to be given up.
 bool Family::round(std::int64_t index) {
     auto& chain = chains_[index];
-    const double worst = look(index);
+    look(index);
+    const double worst = chain.violation;
     if (worst <= limits_.tol || !std::isfinite(worst)) return false;
     if (chain.steps >= limits_.steps || chain.idle >= tries) return false;
     if (chain.steps >= chain.leap) {
-        leap(index);
-        return true;
+        chain.leap = chain.since + chain.reserve * price_of_leap(index);
+        if (chain.steps >= chain.leap) {
+            leap(index);
+            return true;
+        }
     }
     if (!chain.shares) admit(index);
-    const auto& tile = chain.shares ? patches_[data_.patch[index]].tile : chain.tile;
-    auto& p = chain.problem;
-    const auto first = data_.first[index];
-    p.resize(tile.size());
-    p.groups = data_.groups;
-    for (std::int64_t slot = 0; slot < tile.size(); ++slot) {
-        const auto k = chain.variables[slot];
-        if (k < 0) continue;
-        p.beta[slot] = chain.beta[k];
-        p.l[slot] = chain.l[k];
-        p.u[slot] = chain.u[k];
-        p.D[slot] = diagonal(index, k);
-        p.diagonal[slot] = diagonal_[data_.row[first + k]];
-        p.r[slot] = chain.r[k];
-        p.group[slot] = data_.group[first + k];
-    }
-    const double aim = chain.shares ? aim_at * limits_.tol
-                                    : std::max(aim_at * limits_.tol, closer * worst);
+    TileProblem p;
+    const auto& tile = at_hand(index, p);
+    const double aim =
+        chain.shares ? aim_at * limits_.tol : std::max(aim_at * limits_.tol, closer * worst);
     const auto until = std::min({chain.leap, limits_.steps, chain.steps + 4 * tile.size()});
     const auto outcome = chain.solver.solve(tile, p, aim, until - chain.steps);
-    auto to = chain.beta;
-    for (std::int64_t slot = 0; slot < tile.size(); ++slot)
-        if (const auto k = chain.variables[slot]; k >= 0) to[k] = p.beta[slot];
+    if (!chain.shares) {
+        chain.to = chain.beta;
+        for (std::int64_t slot = 0; slot < tile.size(); ++slot)
+            chain.to[chain.variables[slot]] = p.beta[slot];
+    }
     chain.steps += outcome.steps;
     if (outcome.unbounded) chain.idle = tries;
-    advance(index, to);
+    advance(index, chain.to);
     return true;
 }
 
 // Move, and see what it has gained: exact for a quadratic, up to rounding.
-double Family::advance(std::int64_t index, const std::vector<double>& to) {
+double Family::advance(std::int64_t index, std::span<const double> to) {
     auto& chain = chains_[index];
-    const auto before = chain.beta;
-    const auto first = data_.first[index];
     move(index, to);
     double gain = 0, size = 0;
-    for (std::int64_t k = 0; k < std::ssize(to); ++k) {
-        const double by = to[k] - before[k];
-        if (by == 0) continue;
-        const double r = data_.s[first + k] - chain.kbeta[chain.place[k]] - diagonal(index, k) * to[k];
-        gain += 0.5 * by * (chain.r[k] + r);
-        size += std::abs(by * data_.s[first + k]) + std::abs(by * r);
+    for (std::size_t k = 0; k < chain.moved.size(); ++k) {
+        const auto v = chain.moved[k];
+        const double by = chain.by[k];
+        const double r = chain.s[v] - chain.kbeta[chain.place[v]] - chain.D[v] * chain.beta[v];
+        gain += 0.5 * by * (chain.r[v] + r);
+        size += std::abs(by * chain.s[v]) + std::abs(by * r);
     }
     chain.idle = gain > 1e-15 * size ? 0 : chain.idle + 1;
     chain.gained += gain;
@@ -430,11 +462,11 @@ double Family::advance(std::int64_t index, const std::vector<double>& to) {
 // as want to fall, of each group together. Where it is full, those that want it least leave.
 void Family::admit(std::int64_t index) {
     auto& chain = chains_[index];
-    const auto first = data_.first[index], count = std::ssize(chain.beta);
+    const auto count = std::ssize(chain.beta);
     std::vector<std::int64_t> rising, falling;
     std::int64_t wanted = 0;
     for (std::int64_t k = 0; k < count; ++k) {
-        const auto g = std::max<std::int64_t>(data_.group[first + k], 0);
+        const auto g = static_cast<std::size_t>(chain.part[k]);
         const double middle = data_.groups > 0 ? 0.5 * (chain.high[g] + chain.low[g]) : 0.0;
         const double up = chain.beta[k] < chain.u[k] ? chain.r[k] - middle : -inf,
                      down = chain.beta[k] > chain.l[k] ? middle - chain.r[k] : -inf;
@@ -477,23 +509,22 @@ void Family::admit(std::int64_t index) {
     for (const auto k : more) {
         chain.slots[k] = std::ssize(chain.variables);
         chain.variables.push_back(k);
-        rows.push_back(data_.row[first + k]);
+        rows.push_back(patches_[data_.patch[index]].rows[chain.place[k]]);
     }
     of_dense(square_, [&](const auto& K) { chain.tile.grow(K, rows); });
 }
 
 // Pairs creep where C is large and the free variables have settled. Newton's method costs as much
 // as so many of their steps.
-std::int64_t Family::steps_to_leap(std::int64_t index) const {
+std::int64_t Family::price_of_leap(std::int64_t index) const {
     const auto& chain = chains_[index];
     std::int64_t free = 0;
-    for (std::size_t k = 0; k < chain.l.size(); ++k)
-        free += chain.l[k] < chain.beta[k] && chain.beta[k] < chain.u[k];
-    const auto size = chain.shares ? std::ssize(chain.kbeta) : chain.tile.size();
+    for (std::size_t v = 0; v < chain.l.size(); ++v)
+        free += chain.l[v] < chain.beta[v] && chain.beta[v] < chain.u[v];
+    const auto size = chain.shares ? std::ssize(chain.beta) : chain.tile.size();
     const double price = static_cast<double>(free * free) * static_cast<double>(free) /
                          static_cast<double>(15 * (size + some));
-    const auto steps = std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
-    return chain.steps + chain.reserve * steps;
+    return std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
 }
 
 void Family::leap(std::int64_t index) {
@@ -510,83 +541,72 @@ void Family::leap(std::int64_t index) {
                         ? 1
                         : std::min<std::int64_t>(2 * chain.reserve, 4);
     chain.gained = 0;
-    chain.leap = steps_to_leap(index);
+    chain.since = chain.steps;
+    chain.leap = chain.since + chain.reserve * patience;
 }
 
 // Where all variables of a group are at bounds, or off them by rounding, an interval of multipliers
 // is best: take its middle.
-void Family::settle_multipliers(const Chain& chain, std::int64_t index,
-                                std::vector<double>& multipliers) const {
+void Family::settle_multipliers(std::int64_t index, std::span<double> multipliers) const {
     constexpr double hair = 1e-9;
+    const auto& chain = chains_[index];
     std::vector<char> pinned(multipliers.size());
-    for (std::size_t g = 0; g < pinned.size(); ++g) pinned[g] = chain.high[g] < chain.low[g];
-    const auto all = [&] { return std::ranges::all_of(pinned, [](char p) { return p != 0; }); };
-    if (all()) return;
-    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k)
-        if (const auto g = data_.group[data_.first[index] + k]; g >= 0) {
-            const double slack = hair * (chain.u[k] - chain.l[k]);
-            if (chain.beta[k] - chain.l[k] > slack && chain.u[k] - chain.beta[k] > slack)
-                pinned[g] = 1;
+    auto open = std::ssize(multipliers);  // groups not known to be pinned
+    const auto pin = [&](std::int64_t g) { open -= !std::exchange(pinned[g], 1); };
+    for (std::int64_t g = 0; g < std::ssize(multipliers); ++g)
+        if (chain.high[g] < chain.low[g]) pin(g);
+    for (std::int64_t v = 0; open > 0 && v < std::ssize(chain.beta); ++v)
+        if (const auto g = chain.group[v]; g >= 0) {
+            const double slack = hair * (chain.u[v] - chain.l[v]);
+            if (chain.beta[v] - chain.l[v] > slack && chain.u[v] - chain.beta[v] > slack) pin(g);
         }
-    if (all()) return;
+    if (open == 0) return;
     const auto q = problem(index);
     std::vector<double> wish;
-    for (std::int64_t k = 0; k < std::ssize(q.s); ++k)
-        wish.push_back(q.s[k] - chain.kbeta[chain.place[k]]);
+    for (std::int64_t v = 0; v < std::ssize(q.s); ++v)
+        wish.push_back(q.s[v] - chain.kbeta[chain.place[v]]);
     const Constraints of{q.s, q.l, q.u, q.D, q.group, q.m, 1e3 * rounding};
     const auto found = best_multipliers(of, wish, q.D);
     for (std::size_t g = 0; g < found.size(); ++g)
         if (!pinned[g]) multipliers[g] = found[g].middle();
 }
 
-// The duality gap of where a chain stands within the bounds of its next member.
-double Family::gap(const Chain& chain, std::int64_t index,
-                   std::span<const double> multipliers) const {
-    double sum = 0;
-    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k) {
-        const auto all = data_.first[index] + k, g = data_.group[all];
-        const double D = data_.D[all] * members_[chain.next].diagonal;
-        const double r = data_.s[all] - chain.kbeta[chain.place[k]] - D * chain.beta[k] -
-                         (g < 0 ? 0.0 : multipliers[g]);
-        const double room = r > 0 ? chain.u[k] - chain.beta[k] : chain.beta[k] - chain.l[k];
-        const double far = D > 0 ? std::min(room, std::abs(r) / D) : room;
-        if (std::isfinite(far)) sum += std::abs(r) * far - 0.5 * D * far * far;
-    }
-    return sum;
-}
-
+// After a look at it, in which nothing is left to do.
 void Family::finish(std::int64_t index) {
     auto& chain = chains_[index];
-    const double violation = look(index);
     std::vector<double> multipliers;
     for (std::int64_t g = 0; g < data_.groups; ++g) {
         const double high = chain.high[g], low = chain.low[g];
         multipliers.push_back(std::isinf(high) ? low : std::isinf(low) ? high : 0.5 * (high + low));
     }
-    settle_multipliers(chain, index, multipliers);
-    double dual = 0;
-    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k)
-        if (const double beta = chain.beta[k]; beta != 0)
-            dual += beta * (data_.s[data_.first[index] + k] - 0.5 * chain.kbeta[chain.place[k]] -
-                            0.5 * diagonal(index, k) * beta);
-    record(index, multipliers, violation, dual, gap(chain, index, multipliers), chain.steps);
+    settle_multipliers(index, multipliers);
+    record(index, multipliers, chain.violation, value(point(chain), chain.r.data(), multipliers),
+           chain.steps);
     chain.going = false;
+}
+
+// The last solution is that of the next member too: of a wider box.
+void Family::repeat(std::int64_t index) {
+    const auto& chain = chains_[index];
+    const auto cell = index * length() + chain.next, g = data_.groups;
+    const std::vector<double> before(multipliers_.begin() + (cell - 1) * g,
+                                     multipliers_.begin() + cell * g);
+    same_[cell] = 1;
+    record(index, before, violations_[cell - 1],
+           {duals_[cell - 1], value(point(chain), chain.r.data(), before).gap}, 0);
 }
 
 // Note down where the chain stands as the solution of its next member.
 void Family::record(std::int64_t index, std::span<const double> multipliers, double violation,
-                    double dual, double gap, std::int64_t steps) {
+                    const Value& value, std::int64_t steps) {
     auto& chain = chains_[index];
     const auto q = chain.next++, cell = index * length() + q;
-    double* to = beta_.get() + data_.first[index] * length() + q;
-    for (const double beta : chain.beta) {
-        *to = beta;
-        to += length();
-    }
+    for (std::int64_t v = 0; v < std::ssize(chain.beta); ++v)
+        if (chain.own[v] >= 0) beta_[chain.own[v] * length() + q] = chain.beta[v];
     std::ranges::copy(multipliers, multipliers_.begin() + cell * data_.groups);
     violations_[cell] = violation;
-    duals_[cell] = dual;
-    gaps_[cell] = gap;
+    duals_[cell] = value.dual;
+    gaps_[cell] = value.gap;
     steps_[cell] = static_cast<double>(steps);
     if (!apart_[index]) {  // K beta is there for all rows
         auto out = held_.get() + q * rows_held() + held_at_[index];
@@ -617,6 +637,13 @@ void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int
                   std::int64_t last) {
     const auto m = length(), height = last - first;
     std::vector<double> tile(static_cast<std::size_t>(height * block)), coef, sums;
+    std::vector<Patch::Run> runs;  // of rows held that lie side by side
+    for (std::int64_t r = 0; r < height; ++r) {
+        const auto row = data_.held[first + r];
+        if (runs.empty() || runs.back().from + runs.back().length != row)
+            runs.push_back({row, r, 0});
+        ++runs.back().length;
+    }
     std::vector<std::int64_t> column(static_cast<std::size_t>(chains() * m));
     for (std::size_t a = 0, b = 0; a < entries.size(); a = b) {
         std::vector<std::int64_t> rows, place;  // of the block, and where an entry's is among them
@@ -642,13 +669,12 @@ void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int
         for (auto e = a; e < b; ++e)
             for (std::int64_t q = 0; q < m; ++q)
                 if (const auto cell = entries[e].chain * m + q; !same_[cell])
-                    coef[column[cell] * width + place[e - a]] +=
-                        beta_[entries[e].variable * m + q];
+                    coef[column[cell] * width + place[e - a]] += beta_[entries[e].variable * m + q];
         of_dense(square_, [&](const auto& K) {
             for (std::int64_t j = 0; j < width; ++j) {
                 const auto* from = K.data + rows[j] * K.row_stride;
-                for (std::int64_t r = 0; r < height; ++r)
-                    tile[j * height + r] = from[data_.held[first + r]];
+                for (const auto& [row, to, length] : runs)
+                    std::copy_n(from + row, length, tile.data() + j * height + to);
             }
         });
         sums.assign(static_cast<std::size_t>(count * height), 0.0);
@@ -710,18 +736,13 @@ void Family::work(std::int64_t index, double deadline) {
     auto& chain = chains_[index];
     while (chain.next < length() && now() < deadline) {
         const auto cell = index * length() + chain.next;
-        if (chain.place.empty()) open(index);
+        if (!chain.open) open(index);
         if (!chain.going) {
             if (!skip_.empty() && skip_[cell]) {
                 ++chain.next;
                 ++done_;
             } else if (!begin(index)) {
-                const auto g = data_.groups;
-                const std::vector<double> before(multipliers_.begin() + (cell - 1) * g,
-                                                 multipliers_.begin() + cell * g);
-                same_[cell] = 1;
-                record(index, before, violations_[cell - 1], duals_[cell - 1],
-                       gap(chain, index, before), 0);
+                repeat(index);
             }
         }
         if (chain.going && !round(index)) finish(index);
@@ -736,7 +757,7 @@ bool Family::run(double seconds, int threads) {
     std::vector<char> taken(static_cast<std::size_t>(chains()));
     // Few chains take turns, that none is left alone with one thread at the end.
     const bool in_turns = threads > 1 && chains() < 8 * threads;
-    const double length_of_turn = turn * static_cast<double>(rows() * rows());
+    const double length_of_turn = std::max(1e-4, turn * static_cast<double>(rows() * rows()));
     const auto next = [&] {
         std::lock_guard lock(mutex);
         std::int64_t found = -1;

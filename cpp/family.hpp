@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "point.hpp"
 #include "smo.hpp"
 #include "tile.hpp"
 
@@ -43,8 +44,8 @@ class Family {
     // the point nearest to 0 where these are empty. Members of a chain that `skip` names are left
     // out.
     Family(Rows square, std::shared_ptr<const Chains> chains, std::vector<double> diagonal,
-           std::vector<Member> members, std::span<const double> beta,
-           std::span<const double> kbeta, std::vector<char> skip, Limits limits);
+           std::vector<Member> members, std::span<const double> beta, std::span<const double> kbeta,
+           std::vector<char> skip, Limits limits);
 
     Family(const Family&) = delete;
     Family& operator=(const Family&) = delete;
@@ -86,22 +87,37 @@ class Family {
         std::once_flag made;
         std::atomic<std::int64_t> users{0};  // chains that have not ended
     };
+    // Of a chain that shares its tile there is a variable on each row of the patch, and fixed ones
+    // fill the last register.
     struct Chain {
-        std::int64_t next = 0;                           // member
-        bool going = false;                              // at it
-        std::vector<std::int64_t> place;                 // of each variable, in its patch
-        bool shares = false;                             // the tile of its patch, or has its own
+        std::int64_t next = 0;  // member
+        bool open = false, fresh = true, going = false;
+        bool shares = false;                     // the tile of its patch, or has its own
+        bool flat = true;                        // nothing is added to K
+        std::vector<std::int64_t> own;           // which of all variables each is, or -1
+        std::vector<std::int64_t> place, group;  // of each variable, in its patch
+        std::vector<double> part;                // the group of each, 0 for none
+        std::vector<double> s, D, l, u;          // of the member at hand
+        std::vector<double> D_at_1, l_at_1, u_at_1, diagonal, curvature;  // K_ii, and with D
+        std::vector<double> beta, kbeta, r;         // where it stands; K beta per row
+        std::vector<double> gathered;               // K beta per variable, unless that is the same
+        std::vector<double> beta_then, kbeta_then;  // where it was told to start
+        std::vector<double> last;                   // beta of the member before it
+        std::vector<double> high, low;              // per group, of r
+        std::vector<double> to, by;                 // where it goes next
+        std::vector<std::int64_t> moved;
         Tile tile;
-        std::vector<std::int64_t> slots, variables;      // of each variable in its own tile, back
-        std::vector<double> beta, kbeta, l, u, r, wish;  // where it stands; K beta per row
-        std::vector<double> beta_then, kbeta_then;       // where it was told to start
-        std::vector<double> last;                        // beta of the member before it
-        std::vector<double> high, low;                   // per group, of r
-        TileProblem problem;
+        std::vector<std::int64_t> slots, variables;  // of each variable in its own tile, and back
+        std::vector<double> wish;                    // to come to that tile
+        struct {
+            std::vector<double> beta, l, u, curvature, D, r, part;
+        } in_tile;
         TileSolver solver;
-        std::int64_t steps = 0, leap = 0, idle = 0;  // of this member; idle: rounds without gain
-        std::int64_t reserve = 1;             // towards Newton's method: it has gained little
-        double gained = 0;                    // since Newton's method was tried last
+        double violation = 0;
+        std::int64_t steps = 0, idle = 0;  // of this member; rounds without gain
+        std::int64_t since = 0, leap = 0;  // steps at which Newton's method was, and may be tried
+        std::int64_t reserve = 1;          // towards Newton's method: it has gained little
+        double gained = 0;                 // since Newton's method was tried last
         double box = 0, box_before = 0, sum = 0, scale = 0;  // what it was solved for last
     };
 
@@ -109,28 +125,26 @@ class Family {
     void lay_patches(bool all);
     void open(std::int64_t index);
     void close(std::int64_t index);
-    double diagonal(std::int64_t index, std::int64_t k) const {  // what is added to K
-        return data_.D[data_.first[index] + k] * members_[chains_[index].next].diagonal;
-    }
+    Point point(const Chain& chain) const;
     Quadratic problem(std::int64_t index) const;
     bool begin(std::int64_t index);
     void fill(std::int64_t index, std::vector<double>& to);
-    void stretch(std::int64_t index, double factor, std::span<double> to);
+    void settle(const Chain& chain, std::span<const double> sums, std::vector<double>& to) const;
     void add(std::int64_t index, std::span<const std::int64_t> variables,
              std::span<const double> by, std::vector<double>& kbeta) const;
     void move(std::int64_t index, std::span<const double> to);
-    double advance(std::int64_t index, const std::vector<double>& to);
-    double look(std::int64_t index);
+    double advance(std::int64_t index, std::span<const double> to);
+    void look(std::int64_t index);
     bool round(std::int64_t index);
+    const Tile& at_hand(std::int64_t index, TileProblem& p);
     void admit(std::int64_t index);
-    std::int64_t steps_to_leap(std::int64_t index) const;
+    std::int64_t price_of_leap(std::int64_t index) const;
     void leap(std::int64_t index);
-    void settle_multipliers(const Chain& chain, std::int64_t index,
-                            std::vector<double>& multipliers) const;
-    double gap(const Chain& chain, std::int64_t index, std::span<const double> multipliers) const;
+    void settle_multipliers(std::int64_t index, std::span<double> multipliers) const;
     void finish(std::int64_t index);
+    void repeat(std::int64_t index);
     void record(std::int64_t index, std::span<const double> multipliers, double violation,
-                double dual, double gap, std::int64_t steps);
+                const Value& value, std::int64_t steps);
     void work(std::int64_t index, double deadline);
     struct Entry {
         std::int64_t row, chain, variable;

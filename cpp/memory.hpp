@@ -23,8 +23,8 @@ struct Pages {
 
     static void* get(std::size_t bytes) {
 #if defined(__linux__) && !defined(__SANITIZE_ADDRESS__)
-        void* memory = mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void* memory =
+            mmap(nullptr, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (memory == MAP_FAILED) throw std::bad_alloc();
         auto* first = static_cast<char*>(memory);
         const auto before = (huge - reinterpret_cast<std::uintptr_t>(first) % huge) % huge;
@@ -86,7 +86,8 @@ class KeptMemory {
         kept_.emplace_back(memory, bytes);
         std::size_t all = 0;
         for (const auto& block : kept_) all += block.second;
-        for (; all > most; kept_.erase(kept_.begin())) {  // the oldest is of a size no longer wanted
+        for (; all > most;
+             kept_.erase(kept_.begin())) {  // the oldest is of a size no longer wanted
             all -= kept_.front().second;
             Pages::give_back(kept_.front().first, kept_.front().second);
         }

@@ -6,7 +6,9 @@
 #include <bit>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string_view>
+#include <type_traits>
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #define MM_INLINE __forceinline
@@ -50,6 +52,32 @@ inline Isa isa() {
 // than the set has are lowered to scalar code.
 template <int bytes>
 struct Register {};
+
+// Such vectors of numbers, and of integers as wide; of one where the compiler has none of its own.
+template <class V, int bytes>
+struct Lanes {
+    using Int = std::conditional_t<sizeof(V) == 4, std::int32_t, std::int64_t>;
+#if defined(__GNUC__)
+    static constexpr std::int64_t count = bytes / static_cast<int>(sizeof(V));
+    typedef V Values __attribute__((vector_size(bytes)));
+    typedef Int Ints __attribute__((vector_size(bytes)));
+#else
+    static constexpr std::int64_t count = 1;
+    using Values = V;
+    using Ints = Int;
+#endif
+};
+
+// By reference: registers that are returned would need one instruction set for all callers.
+template <class R>
+MM_INLINE void read(R& to, const void* from) {
+    std::memcpy(&to, from, sizeof to);
+}
+
+template <class T, class R>
+MM_INLINE void write(T* to, const R& from) {
+    std::memcpy(to, &from, sizeof from);
+}
 
 template <int bytes, class F>
 MM_INLINE auto call(F& f) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -15,41 +14,12 @@ namespace {
 
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr std::int64_t lanes_at_most = 16;
-constexpr std::int64_t whole = 2 * lanes_at_most;  // passes take two registers at a time
+static_assert(whole % (2 * lanes_at_most) == 0);  // passes take two registers at a time
 // Entries are off by 2^-24 of their size: a curvature below this share of K_ii + K_jj is not known.
 constexpr float least = 2.5e-7f;
 
-constexpr std::int64_t padded(std::int64_t count) {
-    return (count + whole - 1) / whole * whole;
-}
-
-// Registers of floats and of indices; of one where the compiler has no vectors of its own.
-template <int bytes>
-struct Lanes {
-#if defined(__GNUC__)
-    static constexpr std::int64_t count = bytes / 4;
-    typedef float Floats __attribute__((vector_size(bytes)));
-    typedef std::int32_t Ints __attribute__((vector_size(bytes)));
-#else
-    static constexpr std::int64_t count = 1;
-    using Floats = float;
-    using Ints = std::int32_t;
-#endif
-};
-
 constexpr std::int32_t ascending[lanes_at_most] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                    8, 9, 10, 11, 12, 13, 14, 15};
-
-// By reference: registers that are returned would need one instruction set for all callers.
-template <class V>
-MM_INLINE void read(V& to, const void* from) {
-    std::memcpy(&to, from, sizeof to);
-}
-
-template <class T, class V>
-MM_INLINE void write(T* to, const V& from) {
-    std::memcpy(to, &from, sizeof from);
-}
 
 // The largest of the lanes: in halves, which costs the fewest steps.
 template <class T, int bytes, class V>
@@ -61,8 +31,9 @@ MM_INLINE T largest(const V& values) {
         for (std::size_t t = 1; t < sizeof(V) / 4; ++t) top = each[t] > top ? each[t] : top;
         return top;
     } else {
-        using Half = std::conditional_t<std::is_same_v<T, float>, typename Lanes<bytes / 2>::Floats,
-                                        typename Lanes<bytes / 2>::Ints>;
+        using Half =
+            std::conditional_t<std::is_same_v<T, float>, typename Lanes<float, bytes / 2>::Values,
+                               typename Lanes<float, bytes / 2>::Ints>;
         Half parts[2];
         std::memcpy(parts, &values, sizeof parts);
         return largest<T, bytes / 2>(parts[1] > parts[0] ? parts[1] : parts[0]);
@@ -133,65 +104,71 @@ void Tile::keep(std::span<const std::int64_t> some) {
     rows_.resize(static_cast<std::size_t>(count));
 }
 
-void TileProblem::resize(std::int64_t size) {
-    for (auto* each : {&beta, &l, &u, &D, &diagonal, &r})
-        each->assign(static_cast<std::size_t>(size), 0.0);
-    group.assign(static_cast<std::size_t>(size), -1);
-}
-
 void TileSolver::lay_out(const Tile& tile, const TileProblem& p) {
     size_ = padded(tile.size());
     parts_ = std::max<std::int64_t>(p.groups, 1);
-    rise_.assign(static_cast<std::size_t>(size_ * parts_), -inf);
-    fall_.assign(static_cast<std::size_t>(size_ * parts_), inf);
-    curvature_.assign(static_cast<std::size_t>(size_), 1.0f);
-    for (std::int64_t k = 0; k < tile.size(); ++k)
-        if (p.l[k] < p.u[k]) curvature_[k] = static_cast<float>(p.diagonal[k] + p.D[k]);
+    const auto size = static_cast<std::size_t>(size_);
+    rise_.resize(size * static_cast<std::size_t>(parts_));
+    fall_.resize(rise_.size());
+    curvature_.resize(size);
     // Float is precise near 0, and squares are safe near 1.
+    const Point at{nullptr, p.l.data(),    p.u.data(), p.D.data(), p.beta.data(),
+                   nullptr, p.part.data(), size_,      p.groups,   false};
     std::vector<double> shift;
     double worst = 0;
     for (std::int64_t g = 0; g < parts_; ++g) {
-        double high = -HUGE_VAL, low = HUGE_VAL;
-        for (std::int64_t k = 0; k < tile.size(); ++k) {
-            if (!(p.l[k] < p.u[k]) || std::max<std::int64_t>(p.group[k], 0) != g) continue;
-            if (p.beta[k] < p.u[k] && p.r[k] > high) high = p.r[k];
-            if (p.beta[k] > p.l[k] && p.r[k] < low) low = p.r[k];
-        }
+        const auto [high, low] = extremes(at, p.r.data(), g);
         shift.push_back(p.groups > 0 && std::isfinite(high + low) ? 0.5 * (high + low) : 0.0);
         worst = std::max(worst, p.groups > 0 ? high - low : std::max(high, -low));
     }
     unit_ = worst > 0 && std::isfinite(worst) ? 1 / worst : 1;
-    for (std::int64_t k = 0; k < tile.size(); ++k)
-        if (p.l[k] < p.u[k])
-            mark(p, k, unit_ * (p.r[k] - shift[std::max<std::int64_t>(p.group[k], 0)]));
+    for (std::int64_t g = 0; g < parts_; ++g) mark_all(p, g, shift[g]);
     high_.assign(static_cast<std::size_t>(parts_), {-inf, -1});
     low_.assign(static_cast<std::size_t>(parts_), {inf, -1});
     advance(tile.row(0), 0, tile.row(0), 0);
 }
 
+// What mark does, for all variables.
+void TileSolver::mark_all(const TileProblem& p, std::int64_t group, double shift) {
+    simd([&, n = size_, unit = unit_, wanted = static_cast<double>(group)]() MM_LAMBDA {
+        const double *beta = p.beta.data(), *l = p.l.data(), *u = p.u.data(), *r = p.r.data(),
+                     *alone = p.curvature.data();
+        const double* part = p.part.data();
+        float *rise = rise_.data() + group * n, *fall = fall_.data() + group * n,
+              *curvature = curvature_.data();
+        for (std::int64_t k = 0; k < n; ++k) {
+            const bool own = part[k] == wanted;
+            const auto value = static_cast<float>(unit * (r[k] - shift));
+            rise[k] = own && beta[k] < u[k] ? value : -inf;
+            fall[k] = own && beta[k] > l[k] ? value : inf;
+            curvature[k] = l[k] < u[k] ? static_cast<float>(alone[k]) : 1.0f;
+        }
+    });
+}
+
 void TileSolver::mark(const TileProblem& p, std::int64_t k, double r) {
     const auto value = static_cast<float>(r);
-    const auto at = std::max<std::int64_t>(p.group[k], 0) * size_ + k;
+    const auto at = static_cast<std::int64_t>(p.part[k]) * size_ + k;
     rise_[at] = p.beta[k] < p.u[k] ? value : -inf;
     fall_[at] = p.beta[k] > p.l[k] ? value : inf;
 }
 
-// r -= by_a a + by_b b, and the extremes of each part. What the loop reads is copied into it: for all
-// the compiler knows, its stores might change what a lambda has captured.
+// r -= by_a a + by_b b, and the extremes of each part. What the loop reads is copied into it: for
+// all the compiler knows, its stores might change what a lambda has captured.
 void TileSolver::advance(const float* a, float by_a, const float* b, float by_b) {
     for (std::int64_t g = 0; g < parts_; ++g) {
         float *rises = rise_.data() + g * size_, *falls = fall_.data() + g * size_;
         simd([&, n = size_]<int bytes>(Register<bytes>) MM_LAMBDA {
-            using L = Lanes<bytes>;
+            using L = Lanes<float, bytes>;
             const float *x_at = a, *y_at = b;
             float *rise = rises, *fall = falls;
             const std::int64_t count = n;
-            const auto move_x = typename L::Floats{} + by_a, move_y = typename L::Floats{} + by_b;
+            const auto move_x = typename L::Values{} + by_a, move_y = typename L::Values{} + by_b;
             typename L::Ints now, at_high, at_low;
             read(now, ascending);
             at_high = at_low = now;
-            auto high = typename L::Floats{} - inf, low = typename L::Floats{} + inf;
-            typename L::Floats x, y, up, down;
+            auto high = typename L::Values{} - inf, low = typename L::Values{} + inf;
+            typename L::Values x, y, up, down;
             for (std::int64_t k = 0; k < count; k += L::count) {
                 read(x, x_at + k);
                 read(y, y_at + k);
@@ -224,17 +201,17 @@ std::int64_t TileSolver::partner(const float* row, std::int64_t i, std::int64_t 
     const float *fall = fall_.data() + group * n, *curvature = curvature_.data();
     const float own = curvature_[i], flat = 2 * least * std::abs(own);
     return simd([&]<int bytes>(Register<bytes>) MM_LAMBDA {
-        using L = Lanes<bytes>;
+        using L = Lanes<float, bytes>;
         constexpr auto count = L::count;
         typename L::Ints now[2], at[2];
-        typename L::Floats best[2] = {}, over[2] = {best[0] + 1.0f, best[1] + 1.0f};
-        const typename L::Floats none{}, lowest = none + flat;
+        typename L::Values best[2] = {}, over[2] = {best[0] + 1.0f, best[1] + 1.0f};
+        const typename L::Values none{}, lowest = none + flat;
         read(now[0], ascending);
         now[1] = now[0] + static_cast<std::int32_t>(count);
         at[0] = at[1] = typename L::Ints{} - 1;
         for (std::int64_t k = 0; k < n; k += 2 * count)
             for (int half = 0; half < 2; ++half) {
-                typename L::Floats sum, entry, other;
+                typename L::Values sum, entry, other;
                 read(sum, curvature + k + half * count);
                 read(entry, row + k + half * count);
                 read(other, fall + k + half * count);
@@ -295,8 +272,8 @@ bool TileSolver::single_step(const Tile& tile, TileProblem& p, double tol, Outco
     const double r = static_cast<double>(scaled) / unit_;
     if (!(std::abs(r) > tol)) return false;
     const double room = rising ? p.u[k] - p.beta[k] : p.l[k] - p.beta[k];
-    const double wish = curvature_[k] > 0 ? r / static_cast<double>(curvature_[k])
-                                          : std::copysign(HUGE_VAL, r);
+    const double wish =
+        curvature_[k] > 0 ? r / static_cast<double>(curvature_[k]) : std::copysign(HUGE_VAL, r);
     const double t = std::abs(wish) < std::abs(room) ? wish : room;
     if (!(std::abs(t) < HUGE_VAL)) {
         outcome.unbounded = true;
@@ -317,8 +294,8 @@ TileSolver::Outcome TileSolver::solve(const Tile& tile, TileProblem& p, double t
     Outcome outcome;
     if (tile.size() == 0) return outcome;
     lay_out(tile, p);
-    while (outcome.steps < steps && (p.groups > 0 ? pair_step(tile, p, tol, outcome)
-                                                  : single_step(tile, p, tol, outcome))) {
+    while (outcome.steps < steps &&
+           (p.groups > 0 ? pair_step(tile, p, tol, outcome) : single_step(tile, p, tol, outcome))) {
     }
     return outcome;
 }

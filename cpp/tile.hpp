@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "memory.hpp"
+#include "point.hpp"
 #include "rows.hpp"
 
 namespace mm {
@@ -34,14 +35,13 @@ class Tile {
     Large<float> K_;
 };
 
-// The variables that live on the rows of a tile; l = u where there is none.
+// The variables that live on the rows of a tile, padded; l = u where there is none.
 struct TileProblem {
-    std::vector<double> beta, l, u, D, diagonal;  // diagonal: K_ii
-    std::vector<double> r;                        // s - K beta - D beta
-    std::vector<std::int64_t> group;              // -1: none
-    std::int64_t groups = 0;                      // 0: variables move alone
-
-    void resize(std::int64_t size);
+    std::span<double> beta;
+    std::span<const double> l, u, curvature;  // of a variable alone: K_ii + D
+    std::span<const double> D, r;             // s - K beta - D beta
+    std::span<const double> part;             // the group of each; 0 where there is none
+    std::int64_t groups = 0;                  // 0: variables move alone
 };
 
 // What solving takes, kept from one time to the next.
@@ -60,6 +60,7 @@ class TileSolver {
         std::int64_t index;
     };
     void lay_out(const Tile& tile, const TileProblem& p);
+    void mark_all(const TileProblem& p, std::int64_t group, double shift);
     void mark(const TileProblem& p, std::int64_t k, double r);
     void advance(const float* a, float by_a, const float* b, float by_b);
     std::int64_t partner(const float* row, std::int64_t i, std::int64_t group, float high) const;

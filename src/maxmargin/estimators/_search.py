@@ -73,6 +73,7 @@ class Split:
 
     train: Ints
     test: Ints
+    turn: Any = None  # the order of `test` in which its rows lie in K
     machine: Any = None
     chains: list[Chain] = field(default_factory=list)
     error: str = ""  # why nothing can be fitted
@@ -395,9 +396,12 @@ class _Task:
         self.until = None if limit is None else began + limit
         self.threads = thread_count(machine.n_threads)
         self.n = len(y)
-        self.order, self.labels = search._order(machine, y)
+        codes, self.labels = search._codes(machine, y)
+        self.order = np.lexsort((self._first_tests(), codes))
         self.place = np.empty(self.n, dtype=np.int64)
         self.place[self.order] = np.arange(self.n)
+        for split in splits:
+            split.turn = np.argsort(self.place[split.test], kind="stable")
         self._stores: dict[bool, Products] = {}
         self._layouts: dict[Any, tuple[list[int], Any]] = {}
         self.blocked = self._stopped = False
@@ -409,6 +413,13 @@ class _Task:
         self._hard: list[tuple[int, int, dict[str, Any]]] = []  # for the ordinary solver
         self._shares: list[float] = []
         self._sizes: list[int] = []
+
+    def _first_tests(self) -> Ints:
+        """Of each row, the first split that holds it out: what is read together lies together."""
+        first = np.full(self.n, len(self.splits))
+        for f in reversed(range(len(self.splits))):
+            first[self.splits[f].test] = f
+        return first
 
     # ---- what is left -------------------------------------------------------------------------
 
@@ -645,7 +656,7 @@ class _Task:
                 if not split.error:
                     flat += search._chains(self, split, len(work), setting)
                     work.append(f)
-            held = [self.place[self.splits[f].test] for f in work]
+            held = [np.sort(self.place[self.splits[f].test]) for f in work]
             self._layouts[key] = work, Layout.of(flat, held) if work else None
             return self._layouts[key]
 
@@ -738,10 +749,12 @@ class _Task:
     def score_values(
         self, split: Split, settings: list[dict[str, Any]], values: Sequence[Floats]
     ) -> list[Any]:
-        """What the scorers say of machines whose decision values on those rows are known."""
+        """What the scorers say of machines whose decision values on those rows are known, in turn."""
         X, _ = self.held_out(split)
         scores = []
-        for setting, known in zip(settings, values, strict=True):
+        for setting, in_turn in zip(settings, values, strict=True):
+            known = np.empty_like(in_turn)
+            known[split.turn] = in_turn
             machine = copy.copy(split.machine).set_params(**clone(setting, safe=False))
             fit = functools.partial(_fitted, self.machine, setting, *self.given, self.weight, split)
             scores.append(self.score(standing_in(machine, X, known, fit), split))

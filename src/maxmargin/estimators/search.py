@@ -51,11 +51,10 @@ class _Classification(Search):
 
     _kind: ClassVar[str]
 
-    def _order(self, machine: Any, y: Any) -> tuple[Ints, Any]:
+    def _codes(self, machine: Any, y: Any) -> tuple[Ints, Any]:
         labels = column_or_1d(y, warn=True)
         check_classification_targets(labels)
-        _, codes = np.unique(labels, return_inverse=True)
-        return np.argsort(codes, kind="stable"), labels
+        return np.unique(labels, return_inverse=True)[1], labels
 
     def _in_one(self, machine: Any, settings: list[dict[str, Any]]) -> bool:
         usual = machine.multi_class != "crammer_singer" and machine.probability is not True
@@ -92,32 +91,37 @@ class _Classification(Search):
         self, task: _Task, split: Split, settings: list[dict[str, Any]], held: Floats, lam: Floats
     ) -> list[Any]:
         b, eta = self._shift(lam)
-        values = (held + b.T[:, :, None]) / eta.T[:, :, None]
+        b, eta = b.T[:, :, None], eta.T[:, :, None]
         if task.plain(split) and not split.machine.break_ties:
-            return list(self._accuracies(task, split, values))
+            return self._accuracies(task, split, held, b, eta)
+        values = (held + b) / eta
         return task.score_values(split, settings, list(values.transpose(0, 2, 1)))
 
-    def _accuracies(self, task: _Task, split: Split, values: Floats) -> list[float]:
+    def _accuracies(
+        self, task: _Task, split: Split, held: Floats, b: Floats, eta: Floats
+    ) -> list[float]:
         """Shares of right answers, by the votes that `predict` counts.
 
-        ``values`` are of shape (n_members, n_pairs, n_rows).
+        The decision values are (held + b) / eta, of shape (n_members, n_pairs, n_rows).
         """
         machine = split.machine
         count = len(machine.classes_)
-        if count == 2:
-            winners = (values[:, 0] > 0).astype(np.intp)
-        elif machine.multi_class == "ovr":
-            winners = values.argmax(axis=1)
-        else:
-            first, second = np.zeros((2, count, values.shape[1]), dtype=np.float32)
+        if machine.multi_class == "ovr" and count > 2:
+            winners = ((held + b) / eta).argmax(axis=1)
+        elif count == 2:
+            winners = (held > -b)[:, 0].astype(np.intp)
+        else:  # a vote for the first of a pair, else one for the second
+            gain, second = np.zeros((2, count, held.shape[1]), dtype=np.float32)
             for k, (i, j) in enumerate(itertools.combinations(range(count), 2)):
-                first[i, k], second[j, k] = 1.0, 1.0
-            won = (values > 0).astype(np.float32)
-            winners = ((first - second) @ won + second.sum(axis=1)[:, None]).argmax(axis=1)
-        right = machine.classes_[winners] == task.labels[split.test]
+                gain[i, k], gain[j, k], second[j, k] = 1.0, -1.0, 1.0
+            won = np.greater(held, -b, out=np.empty(held.shape, dtype=np.float32), casting="unsafe")
+            winners = (gain @ won + second.sum(axis=1)[:, None]).argmax(axis=1)
+        test = split.test[split.turn]
+        right = machine.classes_[winners] == task.labels[test]
         weight = task.passed.get("sample_weight")
-        weight = None if weight is None else weight[split.test]
-        shares: list[float] = np.average(right, axis=1, weights=weight).tolist()
+        shares: list[float] = np.average(
+            right, axis=1, weights=None if weight is None else weight[test]
+        ).tolist()
         return shares
 
 
@@ -507,9 +511,9 @@ class SVRCV(Search):
         largest = float(max(s["C"] for s in settings))
         return largest * (1.0 if weight is None else float(weight.max()))
 
-    def _order(self, machine: Any, y: Any) -> tuple[Ints, Any]:
+    def _codes(self, machine: Any, y: Any) -> tuple[Ints, Any]:
         z = column_or_1d(y, warn=True).astype(np.float64, copy=False)
-        return np.arange(len(z)), z
+        return np.zeros(len(z), dtype=np.int64), z
 
     def _in_one(self, machine: Any, settings: list[dict[str, Any]]) -> bool:
         plain = machine.max_iter == -1 and machine.gap_tol is None
