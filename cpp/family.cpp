@@ -6,9 +6,9 @@
 #include <numeric>
 #include <utility>
 
-#include "blas.hpp"
 #include "face.hpp"
 #include "multipliers.hpp"
+#include "panels.hpp"
 #include "parallel.hpp"
 #include "sums.hpp"
 
@@ -26,7 +26,7 @@ constexpr double closer = 0.1;           // a round lowers the violation of its 
 constexpr std::int64_t tries = 4;        // rounds without gain before a member is given up
 constexpr double turn = 4e-9;            // seconds, times rows squared: as long as a tile is worth
 constexpr std::int64_t patience = 3000;  // steps before Newton's method is worth a thought
-constexpr std::int64_t band = 192, block = 64;  // rows held, and others, of a product
+constexpr std::int64_t band = 384, block = 128;  // rows held, and others, of a product
 
 // Move beta by as much as `missing` within these bounds: all variables of `which` alike, as far as
 // each has room, up to a rest not worth it. Returns what is still missing.
@@ -636,7 +636,8 @@ std::vector<Family::Entry> Family::entries(std::int64_t fold) const {
 void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int64_t first,
                   std::int64_t last) {
     const auto m = length(), height = last - first;
-    std::vector<double> tile(static_cast<std::size_t>(height * block)), coef, sums;
+    const auto stride = padded(height);
+    std::vector<double> tile(static_cast<std::size_t>(stride * block)), coef, sums;
     std::vector<Patch::Run> runs;  // of rows held that lie side by side
     for (std::int64_t r = 0; r < height; ++r) {
         const auto row = data_.held[first + r];
@@ -674,11 +675,11 @@ void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int
             for (std::int64_t j = 0; j < width; ++j) {
                 const auto* from = K.data + rows[j] * K.row_stride;
                 for (const auto& [row, to, length] : runs)
-                    std::copy_n(from + row, length, tile.data() + j * height + to);
+                    std::copy_n(from + row, length, tile.data() + j * stride + to);
             }
         });
-        sums.assign(static_cast<std::size_t>(count * height), 0.0);
-        blas::add_ab(count, height, width, coef.data(), tile.data(), sums.data());
+        sums.resize(static_cast<std::size_t>(count * height));
+        multiply(coef.data(), count, width, tile.data(), stride, height, sums.data());
         for (std::int64_t cell = 0; cell < std::ssize(column); ++cell) {
             if (column[cell] < 0) continue;
             double* out = held_.get() + cell % m * rows_held() + held_at_[cell / m] +
@@ -758,19 +759,33 @@ bool Family::run(double seconds, int threads) {
     // Few chains take turns, that none is left alone with one thread at the end.
     const bool in_turns = threads > 1 && chains() < 8 * threads;
     const double length_of_turn = std::max(1e-4, turn * static_cast<double>(rows() * rows()));
-    const auto next = [&] {
+    std::vector<std::int64_t> at_work(static_cast<std::size_t>(threads), -1);  // on which patch
+    // Chains of the patch at hand first, then those of one that no other thread has in its cache.
+    const auto next = [&](int worker) {
         std::lock_guard lock(mutex);
-        std::int64_t found = -1;
-        for (const auto c : order_)
-            if (!taken[c] && progress_[c] < length() &&
-                (found < 0 || (in_turns && progress_[c] < progress_[found])))
+        std::int64_t found = -1, best = 0;
+        for (const auto c : order_) {
+            if (taken[c] || progress_[c] == length()) continue;
+            const auto patch = data_.patch[c];
+            const std::int64_t rank = in_turns                    ? length() - progress_[c]
+                                      : at_work[worker] == patch ? 3
+                                      : std::ranges::count(at_work, patch) == 0 ? 2
+                                                                                : 1;
+            if (rank > best) {
+                best = rank;
                 found = c;
-        if (found >= 0) taken[found] = 1;
+            }
+            if (!in_turns && best == 3) break;
+        }
+        if (found >= 0) {
+            taken[found] = 1;
+            at_work[worker] = data_.patch[found];
+        }
         return found;
     };
-    pool.run(threads, 64 * count() * rows(), [&](std::int64_t, int) {
+    pool.run(threads, 64 * count() * rows(), [&](std::int64_t, int worker) {
         while (now() < deadline) {
-            const auto c = next();
+            const auto c = next(worker);
             if (c < 0) return;
             work(c, in_turns ? std::min(deadline, now() + length_of_turn) : deadline);
             std::lock_guard lock(mutex);

@@ -57,7 +57,33 @@ MM_INLINE void some_dots(std::int64_t height, const P* a, std::int64_t d, const 
     }
 }
 
+// Calls f.template operator()<bytes, rows>(): the bytes of a register, and of how many rows the sums
+// fit the registers of the best set of instructions.
+template <class F>
+void with_registers(const F& f) {
+#if MM_DISPATCH
+    if (isa() == Isa::avx512) return simd([&]() MM_LAMBDA { f.template operator()<64, 8>(); });
+    if (isa() == Isa::avx2) return simd([&]() MM_LAMBDA { f.template operator()<32, 6>(); });
+#endif
+    f.template operator()<16, 4>();
+}
+
 }  // namespace detail
+
+// out (m x count) = a (m x d) times b (d x count), whose rows are `stride` apart: a multiple of 16,
+// and at least count.
+template <class P>
+void multiply(const P* a, std::int64_t m, std::int64_t d, const P* b, std::int64_t stride,
+              std::int64_t count, P* out) {
+    detail::with_registers([&]<int bytes, int most>() MM_LAMBDA {
+        constexpr auto step = 2 * bytes / static_cast<std::int64_t>(sizeof(P));
+        for (std::int64_t j = 0; j < count; j += step)
+            for (std::int64_t r = 0; r < m; r += most)
+                detail::some_dots<P, bytes, most>(std::min<std::int64_t>(most, m - r), a + r * d, d,
+                                                  b + j, stride, out + r * count + j, count,
+                                                  std::min(step, count - j));
+    });
+}
 
 template <class P>
 class Panels {
@@ -98,13 +124,8 @@ class Panels {
     // out (m x count) = dot products of the rows of a with rows first .. first + count, of which
     // the first begins a panel.
     void dots(const P* a, std::int64_t m, std::int64_t first, std::int64_t count, P* out) const {
-#if MM_DISPATCH
-        if (isa() == Isa::avx512)
-            return simd([&]() MM_LAMBDA { run<64, 8>(a, m, first, count, out); });
-        if (isa() == Isa::avx2)
-            return simd([&]() MM_LAMBDA { run<32, 6>(a, m, first, count, out); });
-#endif
-        run<16, 4>(a, m, first, count, out);
+        detail::with_registers([&]<int bytes, int most>()
+                                   MM_LAMBDA { run<bytes, most>(a, m, first, count, out); });
     }
 
  private:

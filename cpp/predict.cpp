@@ -11,6 +11,7 @@ namespace mm {
 
 namespace {
 
+constexpr std::int64_t line = 8;              // doubles
 constexpr std::int64_t band_bytes = 8 << 20;  // a thread's copy of the rows of one band
 
 // Rows of a band: 64, or fewer of very wide ones (a divisor of 64: callers cut at multiples of it).
@@ -76,9 +77,13 @@ void symmetric_matrix(const Basis<P>& basis, const Rows& z, T* out, Pool& pool) 
                 std::copy_n(values + r * width + from - left, left + width - from,
                             out + (top + r) * n + from);
         }
-        for (auto j = std::max(left, top); j < left + width; ++j)  // long runs of the mirror image
-            for (std::int64_t r = 0; r < std::min(height, j - top); ++r)
-                out[j * n + top + r] = values[r * width + j - left];
+        const auto end = left + width;  // the mirror image, as many columns as a line of cache has
+        for (auto first = std::max(left, top); first < end; first += line) {
+            const auto last = std::min(first + line, end);
+            for (std::int64_t r = 0; r < std::min(height, last - top); ++r)
+                for (auto j = std::max(first, top + r + 1); j < last; ++j)
+                    out[j * n + top + r] = values[r * width + j - left];
+        }
     };
     for_tiles<T>(basis, z, 0, n, pool, use, true);
 }

@@ -59,7 +59,7 @@ Ints = NDArray[np.int64]
 
 _DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
 _ALWAYS = 2048  # rows: two Gram matrices are 64 MB, whatever the cache is
-_LITTLE = 1024  # rows: a Gram more or less is 8 MB
+_LITTLE = 2048  # rows: a Gram more or less is 8 MB
 _MEDIUM = 4096  # rows: in float32 one of 64 MB
 _SHORT = 64  # features
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
