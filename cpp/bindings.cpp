@@ -176,11 +176,13 @@ struct BasisHandle {
 
     // Of the type of its products.
     Square<P> symmetric_matrix(const RowsHandle& z, int threads) const {
-        const auto n = static_cast<std::size_t>(basis.size());
-        auto out = std::make_unique_for_overwrite<P[]>(n * n);
-        make(z, out.get(), threads);
-        nb::capsule owner(out.get(), [](void* p) noexcept { delete[] static_cast<P*>(p); });
-        return Square<P>(out.release(), {n, n}, owner);
+        const auto n = basis.size();
+        auto out = std::make_unique<mm::Large<P>>(mm::allocate<P>(n * n));
+        P* data = out->get();
+        make(z, data, threads);
+        nb::capsule owner(out.release(),
+                          [](void* p) noexcept { delete static_cast<mm::Large<P>*>(p); });
+        return Square<P>(data, {static_cast<std::size_t>(n), static_cast<std::size_t>(n)}, owner);
     }
 
     template <class T>

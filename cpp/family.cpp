@@ -19,8 +19,8 @@ namespace {
 constexpr double inf = std::numeric_limits<double>::infinity();
 constexpr double rounding = 1e-12;
 constexpr std::int64_t small = 640;      // rows of which a tile of all of them fits the caches
-constexpr std::int64_t most = 2048;      // rows of a tile: 16 MB
-constexpr std::int64_t some = 512;       // at most so many come to a tile in one round
+constexpr std::int64_t most = 1280;      // rows of a tile: 6.5 MB
+constexpr std::int64_t some = 128;       // at most so many come to a tile in one round
 constexpr double aim_at = 0.8;           // of tol, for a tile: float falls short of it at times
 constexpr double closer = 0.1;           // a round lowers the violation of its tile to this share
 constexpr std::int64_t tries = 4;        // rounds without gain before a member is given up
@@ -485,7 +485,7 @@ void Family::admit(std::int64_t index) {
         more.insert(more.end(), each->begin(), each->begin() + most_of_them);
     }
     std::ranges::sort(more);
-    const auto size = chain.tile.size();
+    const auto size = std::ssize(chain.variables);
     auto stay = size;
     if (size + std::ssize(more) > most) stay = most / 2;
     if (2 * size > 3 * wanted + some / 2) stay = std::min(stay, wanted + wanted / 8 + some / 8);
@@ -503,14 +503,21 @@ void Family::admit(std::int64_t index) {
             chain.slots[chain.variables[slot]] = slot;
         }
         chain.variables.resize(static_cast<std::size_t>(stay));
-        chain.tile.keep(slots);
+        if (chain.tile.size() > 0) chain.tile.keep(slots);
     }
-    std::vector<std::int64_t> rows;
     for (const auto k : more) {
         chain.slots[k] = std::ssize(chain.variables);
         chain.variables.push_back(k);
-        rows.push_back(patches_[data_.patch[index]].rows[chain.place[k]]);
     }
+    fill_tile(index);
+}
+
+// Rows of K for the variables that its tile does not have yet.
+void Family::fill_tile(std::int64_t index) {
+    auto& chain = chains_[index];
+    std::vector<std::int64_t> rows;
+    for (auto slot = chain.tile.size(); slot < std::ssize(chain.variables); ++slot)
+        rows.push_back(patches_[data_.patch[index]].rows[chain.place[chain.variables[slot]]]);
     of_dense(square_, [&](const auto& K) { chain.tile.grow(K, rows); });
 }
 
@@ -521,7 +528,7 @@ std::int64_t Family::price_of_leap(std::int64_t index) const {
     std::int64_t free = 0;
     for (std::size_t v = 0; v < chain.l.size(); ++v)
         free += chain.l[v] < chain.beta[v] && chain.beta[v] < chain.u[v];
-    const auto size = chain.shares ? std::ssize(chain.beta) : chain.tile.size();
+    const auto size = std::ssize(chain.shares ? chain.own : chain.variables);
     const double price = static_cast<double>(free * free) * static_cast<double>(free) /
                          static_cast<double>(15 * (size + some));
     return std::max<std::int64_t>(patience, static_cast<std::int64_t>(price));
@@ -763,9 +770,11 @@ bool Family::run(double seconds, int threads) {
     // Chains of the patch at hand first, then those of one that no other thread has in its cache.
     const auto next = [&](int worker) {
         std::lock_guard lock(mutex);
-        std::int64_t found = -1, best = 0;
+        std::int64_t found = -1, best = 0, begun = 0;
         for (const auto c : order_) {
-            if (taken[c] || progress_[c] == length()) continue;
+            if (progress_[c] == length()) continue;
+            if (in_turns && ++begun > threads + 1) break;  // each has a tile of its own
+            if (taken[c]) continue;
             const auto patch = data_.patch[c];
             const std::int64_t rank = in_turns                    ? length() - progress_[c]
                                       : at_work[worker] == patch ? 3

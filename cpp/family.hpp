@@ -138,6 +138,7 @@ class Family {
     bool round(std::int64_t index);
     const Tile& at_hand(std::int64_t index, TileProblem& p);
     void admit(std::int64_t index);
+    void fill_tile(std::int64_t index);
     std::int64_t price_of_leap(std::int64_t index) const;
     void leap(std::int64_t index);
     void settle_multipliers(std::int64_t index, std::span<double> multipliers) const;

@@ -13,6 +13,11 @@
 #include <utility>
 #include <vector>
 
+#if defined(__linux__)
+#include <pthread.h>
+#include <sched.h>
+#endif
+
 namespace mm {
 
 inline double now() {  // in seconds, since some moment
@@ -63,8 +68,27 @@ class Pool {
 
  private:
     void start() {
-        for (int id = static_cast<int>(workers_.size()) + 1; id < threads_; ++id)
+        for (int id = static_cast<int>(workers_.size()) + 1; id < threads_; ++id) {
             workers_.emplace_back([this, id, seen = round_]() mutable { loop(id, seen); });
+            send_away(workers_.back());
+        }
+    }
+
+    // Linux may queue a thread behind the one that made it, for milliseconds, and leave another
+    // core idle: ask for another core once. It may go where it likes from then on.
+    static void send_away([[maybe_unused]] std::thread& worker) {
+#if defined(__linux__)
+        cpu_set_t allowed, others;
+        const auto handle = worker.native_handle();
+        if (pthread_getaffinity_np(handle, sizeof allowed, &allowed) != 0) return;
+        others = allowed;
+        const int here = sched_getcpu();
+        if (here < 0 || here >= CPU_SETSIZE) return;
+        CPU_CLR(here, &others);
+        if (CPU_COUNT(&others) == 0) return;
+        pthread_setaffinity_np(handle, sizeof others, &others);
+        pthread_setaffinity_np(handle, sizeof allowed, &allowed);
+#endif
     }
 
     void loop(int id, std::int64_t seen) {

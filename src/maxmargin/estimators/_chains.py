@@ -81,10 +81,6 @@ class Found:
         """Kβ of the rows held for a chain, of shape (n_members, n_rows)."""
         return self.sums[:, self.ends[k] : self.ends[k + 1]]
 
-    def scores_alone(self) -> Found:
-        """The same without coefficients, and without what holds their memory."""
-        return replace(self, sums=self.sums.copy(), beta=self.beta[:, :0].copy())
-
     def of_fold(self, at: slice) -> Floats:
         """Kβ for chains of one fold that follow one another: (n_members, n_chains, n_rows)."""
         part = self.sums[:, self.ends[at.start] : self.ends[at.stop]]

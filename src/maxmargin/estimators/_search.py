@@ -59,8 +59,7 @@ Ints = NDArray[np.int64]
 
 _DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
 _ALWAYS = 2048  # rows: two Gram matrices are 64 MB, whatever the cache is
-_LITTLE = 2048  # rows: a Gram more or less is 8 MB
-_MEDIUM = 4096  # rows: in float32 one of 64 MB
+_LITTLE = 1024  # rows: a Gram more or less is 8 MB
 _SHORT = 64  # features
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
 _NEEDS_GAMMA = ("rbf", "poly", "sigmoid")
@@ -456,13 +455,13 @@ class _Task:
         """Whether products are kept: short rows are multiplied anew in the time products load."""
         return sp.issparse(self.X) or self.X.shape[1] > _SHORT
 
-    def at_once(self, single: bool) -> int:
+    def at_once(self) -> int:
         """Kernels to solve for at a time: the memory of another is touched at a price."""
-        return min(self.threads, 2 if self.n <= (_MEDIUM if single else _LITTLE) else 1)
+        return min(self.threads, 2 if self.n <= _LITTLE else 1)
 
     def memory(self, single: bool) -> int:
         """Bytes of the products, and of the matrices of the kernels at work."""
-        return (8 * self.stores() + (4 if single else 8) * self.at_once(single)) * self.n**2
+        return (8 * self.stores() + (4 if single else 8) * self.at_once()) * self.n**2
 
     def budget(self) -> int:
         size = self.machine.cache_size
@@ -516,7 +515,7 @@ class _Task:
 
     def _solve_together(self, work: list[tuple[int, _Work]], cells: Cells) -> None:
         """Solve over shared matrices, as many at a time as memory allows, and score meanwhile."""
-        at_once = min([len(work)] + [self.at_once(self.single(w)) for _, w in work])
+        at_once = min(len(work), self.at_once())
         self._rooms = SimpleQueue()
         for _ in range(at_once):
             self._rooms.put(_Room(self.n))
@@ -681,7 +680,7 @@ class _Task:
                 found, matrix, diagonal, self._exact(kernel, store), layout, members, tol=tol,
                 threads=threads, stop=tell,
             )  # fmt: skip
-        return _Solved(found.scores_alone(), work, layout, refused, time.perf_counter() - began)
+        return _Solved(found, work, layout, refused, time.perf_counter() - began)
 
     def _noted(
         self, solved: _Solved | None, folds: list[int], settings: list[dict[str, Any]],
@@ -710,10 +709,10 @@ class _Task:
         dual, gap = found.dual[at].sum(axis=0), found.gap[at].sum(axis=0)
         size = np.maximum(np.abs(dual), np.abs(dual + gap))
         clear = search._clear(found.lam[at], (found.dual + found.gap)[at], tol)
-        ready = []
+        never, ready = (refused != "").any(axis=0), []
         for q, (c, setting) in enumerate(zip(chosen, settings, strict=True)):
-            if why := max(refused[:, q]):
-                cells.errors.append(str(why))
+            if never[q]:
+                cells.errors.append(str(max(refused[:, q])))
                 cells.status[c, f] = "failed"
                 continue
             if not np.isfinite(violation[q]):
@@ -749,7 +748,7 @@ class _Task:
     def score_values(
         self, split: Split, settings: list[dict[str, Any]], values: Sequence[Floats]
     ) -> list[Any]:
-        """What the scorers say of machines whose decision values on those rows are known, in turn."""
+        """What the scorers say of machines of known decision values on those rows, in turn."""
         X, _ = self.held_out(split)
         scores = []
         for setting, in_turn in zip(settings, values, strict=True):
