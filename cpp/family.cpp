@@ -776,7 +776,7 @@ bool Family::run(double seconds, int threads) {
             if (in_turns && ++begun > threads + 1) break;  // each has a tile of its own
             if (taken[c]) continue;
             const auto patch = data_.patch[c];
-            const std::int64_t rank = in_turns                    ? length() - progress_[c]
+            const std::int64_t rank = in_turns                   ? length() - progress_[c]
                                       : at_work[worker] == patch ? 3
                                       : std::ranges::count(at_work, patch) == 0 ? 2
                                                                                 : 1;

@@ -57,8 +57,8 @@ MM_INLINE void some_dots(std::int64_t height, const P* a, std::int64_t d, const 
     }
 }
 
-// Calls f.template operator()<bytes, rows>(): the bytes of a register, and of how many rows the sums
-// fit the registers of the best set of instructions.
+// Calls f.template operator()<bytes, rows>(): the bytes of a register, and of how many rows the
+// sums fit the registers of the best set of instructions.
 template <class F>
 void with_registers(const F& f) {
 #if MM_DISPATCH

@@ -94,9 +94,10 @@ class Products:
         ``out`` gives memory, and the type.
         """
         chosen = np.arange(len(self.dots)) if rows is None else rows
-        out = np.empty((len(chosen), len(chosen))) if out is None else out
-        _core.from_dots(*self._of(kernel, chosen), out, thread_count(n_threads or self.n_threads))
-        return out
+        filled: Any = np.empty((len(chosen), len(chosen))) if out is None else out
+        threads = thread_count(n_threads or self.n_threads)
+        _core.from_dots(*self._of(kernel, chosen), filled, threads)
+        return np.asarray(filled)
 
     def times(
         self, kernel: Kernel, coef: Floats, rows: Ints | None = None, n_threads: int | None = None
@@ -107,7 +108,7 @@ class Products:
             threads = thread_count(n_threads or self.n_threads)
             return np.asarray(_core.combine_dots(*self._of(kernel, chosen), coef, threads))
 
-    def _of(self, kernel: Kernel, rows: Ints) -> tuple[Any, ...]:
+    def _of(self, kernel: Kernel, rows: Ints) -> tuple[Any, Floats, Floats, Ints, Floats]:
         program = kernel.program()
         return program, self.dots, self.norms, rows, self.rows.diagonal(program)[rows]
 

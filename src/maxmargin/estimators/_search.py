@@ -406,6 +406,7 @@ class _Task:
         self.blocked = self._stopped = False
         self.planned = 0  # bytes
         self._lock, self._laying = threading.Lock(), threading.Lock()
+        self._rooms: SimpleQueue[_Room] = SimpleQueue()
         self._kept = _core.KeptMemory()  # what one kernel took, the next takes again
         self._scoring = threading.Lock()  # a scorer may be anybody's
         self._busy, self._alone = 0, True  # matrices at work; nobody beside this thread
@@ -453,7 +454,7 @@ class _Task:
 
     def stores(self) -> bool:
         """Whether products are kept: short rows are multiplied anew in the time products load."""
-        return sp.issparse(self.X) or self.X.shape[1] > _SHORT
+        return bool(sp.issparse(self.X) or self.X.shape[1] > _SHORT)
 
     def at_once(self) -> int:
         """Kernels to solve for at a time: the memory of another is touched at a price."""
@@ -640,7 +641,8 @@ class _Task:
 
     def _laid_out(self, setting: dict[str, Any], folds: list[int]) -> tuple[list[int], Any]:
         """Splits that can be fitted, and their chains; those that cannot say so."""
-        search, work, flat = self.search, [], []
+        search, flat = self.search, []
+        work: list[int] = []
         key = (setting.get("epsilon"), tuple(folds))
         with self._laying:
             if key in self._layouts:
