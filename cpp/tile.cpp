@@ -70,15 +70,18 @@ void Tile::grow(const Dense<S>& K, std::span<const std::int64_t> more) {
         if (b == 0 || rows_[b] != rows_[b - 1] + 1) starts.push_back(b);
     starts.push_back(size());
     const bool scattered = 8 * std::ssize(starts) > size();
-    for (std::int64_t a = old; a < size(); ++a) {
-        const S* from = K.data + rows_[a] * K.row_stride;
-        float* to = K_.get() + a * stride_;
-        for (std::int64_t b = 0; scattered && b < size(); ++b)
-            to[b] = static_cast<float>(from[rows_[b]]);
-        for (std::size_t s = 0; !scattered && s + 1 < starts.size(); ++s)
-            std::copy(from + rows_[starts[s]], from + rows_[starts[s]] + starts[s + 1] - starts[s],
-                      to + starts[s]);
-    }
+    simd([&, rows = rows_.data(), count = size()]() MM_LAMBDA {
+        for (auto a = old; a < count; ++a) {
+            const S* from = K.data + rows[a] * K.row_stride;
+            float* to = K_.get() + a * stride_;
+            for (std::int64_t b = 0; scattered && b < count; ++b)
+                to[b] = static_cast<float>(from[rows[b]]);
+            for (std::size_t s = 0; !scattered && s + 1 < starts.size(); ++s) {
+                const S* run = from + rows[starts[s]] - starts[s];
+                for (auto b = starts[s]; b < starts[s + 1]; ++b) to[b] = static_cast<float>(run[b]);
+            }
+        }
+    });
     constexpr std::int64_t block = 16;
     for (std::int64_t start = old; start < size(); start += block)  // as symmetric as K is
         for (std::int64_t b = 0; b < old; ++b)
