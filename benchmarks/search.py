@@ -2,7 +2,8 @@
 
     python benchmarks/search.py [digits breast_cancer a9a cod-rna]
 
-Same folds, same grid, same tol; scikit-learn with two processes, started before the clock.
+Same folds, same grid, same tol; scikit-learn with two processes, started before the clock; the
+median of three rounds where they are short, else one. Peak is what the first search added.
 Asserted: the same best cell, scores equal to 1e-3. Needs ``shared/data`` for a9a and cod-rna.
 """
 
@@ -56,14 +57,19 @@ def compare(name: str) -> bool:
     theirs = GridSearchCV(sklearn.svm.SVC(), grid, cv=5, n_jobs=2)
     GridSearchCV(sklearn.svm.SVC(), {"C": [1.0]}, cv=2, n_jobs=2).fit(X[:100], np.arange(100) % 2)
     SVCCV(Cs=[1.0], gammas=[1.0], cv=2, n_threads=2).fit(X[:100], np.arange(100) % 2)
-    gc.collect()  # what imports and the last data left is nobody's time
+    ours = SVCCV(Cs=grid["C"], gammas=grid["gamma"], cv=5, n_threads=2)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    start = time.perf_counter()
-    ours = SVCCV(Cs=grid["C"], gammas=grid["gamma"], cv=5, n_threads=2).fit(X, y)
-    middle = time.perf_counter()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    theirs.fit(X, y)
-    seconds = middle - start, time.perf_counter() - middle
+    times = []
+    for _ in range(3 if len(y) < 2000 else 1):  # a fifth of a second is soon disturbed
+        gc.collect()  # what imports and the last data left is nobody's time
+        start = time.perf_counter()
+        ours.fit(X, y)
+        middle = time.perf_counter()
+        if not times:  # before the other one took its own
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        theirs.fit(X, y)
+        times.append((middle - start, time.perf_counter() - middle))
+    seconds = np.median(times, axis=0)
     off = np.abs(ours.cv_results_["mean_test_score"] - theirs.cv_results_["mean_test_score"]).max()
     same = ours.best_params_ == theirs.best_params_
     ratio = seconds[1] / seconds[0]

@@ -311,7 +311,7 @@ def chains_of(X, y, folds=3, weight=None):
     chains, kept = [], []
     for f in range(folds):
         train = rows[rows % folds != f]
-        chains += _chains.pair_chains(f, train, y[train], weight[train], [(1, 0)], "soft_margin")
+        chains += _chains.pair_chains(train, y[train], weight[train], [(1, 0)], "soft_margin")
         kept.append((train, np.where(y[train] == 1, 1.0, -1.0), weight[train]))
     return chains, [rows[rows % folds == f] for f in range(folds)], kept
 
@@ -338,7 +338,7 @@ def test_solutions_over_rounded_entries_are_judged_on_exact_ones(rounded):
     matrix = gram.stored().matrix.astype(rounded).astype(np.float32)
     members = _chains.Members.along_C(Cs)
     settings = {"tol": 1e-3, "threads": lambda: 1}
-    layout = _chains.Layout.of(chains, held)
+    layout = _chains.Layout.of(chains, held, range(len(held)))
     found = _chains.solve_chains(matrix, np.ones(len(y)), layout, members, **settings)
     before = found.violation.copy()
     _chains.refine(
@@ -363,7 +363,7 @@ def test_a_solution_carried_over_has_its_own_gap():
     found = _chains.solve_chains(
         gram.matrix,
         gram.diag,
-        _chains.Layout.of(chains, held),
+        _chains.Layout.of(chains, held, range(len(held))),
         members,
         tol=1e-3,
         threads=lambda: 1,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from maxmargin import _core
 from maxmargin.grams import as_rows
@@ -32,7 +32,6 @@ _STEPS = 2_000_000  # pair steps of one problem, before the ordinary solver take
 class Chain:
     """Problems of one fold that differ in C or ν alone: the data of DESIGN's table at C = 1."""
 
-    fold: int
     rows: Ints  # of the square
     s: Floats
     l: Floats  # noqa: E741
@@ -102,11 +101,11 @@ class Layout:
     core: Any = field(repr=False)
 
     @classmethod
-    def of(cls, chains: Sequence[Chain], held: Sequence[Ints]) -> Layout:
+    def of(cls, chains: Sequence[Chain], held: Sequence[Ints], fold: ArrayLike) -> Layout:
         names = {name: k for k, name in enumerate(dict.fromkeys(c.name for c in chains))}
         join: Callable[[str], Any] = lambda name: np.concatenate([getattr(c, name) for c in chains])  # noqa: E731
         first = np.cumsum([0] + [len(c.rows) for c in chains])
-        fold = np.array([c.fold for c in chains], dtype=np.int64)
+        fold = np.asarray(fold, dtype=np.int64)
         patch = np.array([names[c.name] for c in chains], dtype=np.int64)
         core = _core.Chains(
             first, join("s"), join("l"), join("u"), join("D"), join("rows"), join("group"),
@@ -246,7 +245,7 @@ def refine(
         again = [_member(layout.chains[k], members.factors[q]) for k, q in cells]
         parts = [found.beta[q, layout.part(k)] for k, q in cells]
         start = np.concatenate(parts), np.ascontiguousarray(known[0].kbeta[:, go_on].T)
-        rest = Layout.of(again, layout.held)
+        rest = Layout.of(again, layout.held, layout.fold[cells[:, 0]])
         more = solve_chains(
             matrix, diagonal, rest, Members(np.ones((1, 3))), tol=_CLOSER * tol, threads=threads,
             start=start, stop=stop,
@@ -291,38 +290,42 @@ def _judged(
 
 
 def pair_chains(
-    fold: int,
-    rows: Ints,
-    codes: Ints,
-    weight: Floats,
-    pairs: Sequence[tuple[int, int | None]],
-    kind: str,
+    rows: Ints, codes: Ints, weight: Floats, pairs: Sequence[tuple[int, int | None]], kind: str
 ) -> list[Chain]:
     """Chains of one fold: class i against class j, or against the rest where j is None.
 
     ``kind`` is the formulation: "soft_margin", "squared_hinge" or "nu_svc".
     """
-    chains = []
-    for i, j in pairs:
-        own = np.ones(len(rows), bool) if j is None else (codes == i) | (codes == j)
-        y = np.where(codes[own] == i, 1.0, -1.0)
-        w, where = weight[own], rows[own]
-        zero, group = np.zeros(len(y)), np.zeros(len(y), dtype=np.int64)
-        s, m, D, bound = y, np.zeros(1), zero, w
-        if kind == "squared_hinge":
-            D, bound = 0.5 / w, np.full(len(y), np.inf)
+    of = [np.flatnonzero(codes == c) for c in range(codes.max() + 1)]
+    both = [
+        np.arange(len(codes)) if j is None else np.sort(np.concatenate([of[i], of[j]]))
+        for i, j in pairs
+    ]
+    sizes, chosen = [len(own) for own in both], np.concatenate(both)
+    y = np.where(codes[chosen] == np.repeat([i for i, _ in pairs], sizes), 1.0, -1.0)
+    w, where = weight[chosen], rows[chosen]
+    zero, group = np.zeros(len(y)), np.zeros(len(y), dtype=np.int64)
+    s, D, bound = y, zero, w
+    if kind == "squared_hinge":
+        D, bound = 0.5 / w, np.full(len(y), np.inf)
+    if kind == "nu_svc":
+        s, group = zero, (y < 0).astype(np.int64)
+    lower, upper = np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0)
+    chains, ends = [], np.cumsum([0, *sizes]).tolist()
+    for name, own in zip(pairs, map(slice, ends, ends[1:]), strict=False):
+        m = np.zeros(1)
         if kind == "nu_svc":  # N4: K_s = 1, K_m = ν Σw
-            s, group, m = zero, (y < 0).astype(np.int64), np.array([0.5, -0.5]) * w.sum()
-        lower, upper = np.where(y > 0, 0.0, -bound), np.where(y > 0, bound, 0.0)
-        chains.append(Chain(fold, where, s, lower, upper, D, group, m, (i, j)))
+            m = np.array([0.5, -0.5]) * w[own].sum()
+        chains.append(
+            Chain(where[own], s[own], lower[own], upper[own], D[own], group[own], m, name)
+        )
     return chains
 
 
-def tube_chain(fold: int, rows: Ints, z: Floats, weight: Floats, epsilon: float) -> Chain:
+def tube_chain(rows: Ints, z: Floats, weight: Floats, epsilon: float) -> Chain:
     """The chain of a fold for ε-regression: two variables on each row."""
     zero = np.zeros(len(z))
     return Chain(
-        fold,
         np.concatenate([rows, rows]),
         np.concatenate([z - epsilon, z + epsilon]),
         np.concatenate([zero, -weight]),

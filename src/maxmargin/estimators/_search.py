@@ -520,7 +520,7 @@ class _Task:
         self._rooms = SimpleQueue()
         for _ in range(at_once):
             self._rooms.put(_Room(self.n))
-        count = min(len(work), at_once + 1 if self.threads > 1 else 1)
+        count = min(len(work), self.threads, at_once + 1)
         if count < 2:
             for k, w in work:
                 self._solve(k, w, cells)
@@ -643,6 +643,7 @@ class _Task:
         """Splits that can be fitted, and their chains; those that cannot say so."""
         search, flat = self.search, []
         work: list[int] = []
+        fold: list[int] = []  # of each chain, in that list
         key = (setting.get("epsilon"), tuple(folds))
         with self._laying:
             if key in self._layouts:
@@ -655,10 +656,12 @@ class _Task:
                 except ValueError as error:
                     split.error = str(error)
                 if not split.error:
-                    flat += search._chains(self, split, len(work), setting)
+                    chains = search._chains(self, split, setting)
+                    flat += chains
+                    fold += [len(work)] * len(chains)
                     work.append(f)
             held = [np.sort(self.place[self.splits[f].test]) for f in work]
-            self._layouts[key] = work, Layout.of(flat, held) if work else None
+            self._layouts[key] = work, Layout.of(flat, held, fold) if work else None
             return self._layouts[key]
 
     def _solve_along(

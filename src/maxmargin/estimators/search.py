@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -73,15 +72,15 @@ class _Classification(Search):
         order = order[both[order] > 0]
         pairs = all_pairs(len(machine.classes_), rest=machine.multi_class == "ovr")
         split.chains = pair_chains(
-            0, place[order], codes[order], both[order], pairs, self._kind_of(machine)
+            place[order], codes[order], both[order], pairs, self._kind_of(machine)
         )
         split.machine = machine
 
     def _kind_of(self, machine: Any) -> str:
         return self._kind
 
-    def _chains(self, task: _Task, split: Split, fold: int, setting: dict[str, Any]) -> list[Chain]:
-        return [replace(chain, fold=fold) for chain in split.chains]
+    def _chains(self, task: _Task, split: Split, setting: dict[str, Any]) -> list[Chain]:
+        return split.chains
 
     def _shift(self, lam: Floats) -> tuple[Floats, Floats]:
         """B and η of each chain and member."""
@@ -534,11 +533,11 @@ class SVRCV(Search):
             raise ValueError("Invalid input - all samples have zero or negative weights.")
         split.machine = task.machine
 
-    def _chains(self, task: _Task, split: Split, fold: int, setting: dict[str, Any]) -> list[Chain]:
+    def _chains(self, task: _Task, split: Split, setting: dict[str, Any]) -> list[Chain]:
         weight = np.ones(task.n) if task.weight is None else task.weight
         train = split.train[weight[split.train] > 0]
         epsilon = setting.get("epsilon", self.epsilon)
-        return [tube_chain(fold, task.place[train], task.labels[train], weight[train], epsilon)]
+        return [tube_chain(task.place[train], task.labels[train], weight[train], epsilon)]
 
     def _scored(
         self, task: _Task, split: Split, settings: list[dict[str, Any]], held: Floats, lam: Floats
