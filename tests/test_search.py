@@ -43,7 +43,7 @@ from maxmargin import (
     problems,
     shared_gram,
 )
-from maxmargin.estimators import _chains, _search
+from maxmargin.estimators import _chains, _matrices, _task
 
 CS, GAMMAS = [0.1, 1, 10, 100], [0.01, 0.1, 1.0]
 TIGHT = 1e-6
@@ -291,7 +291,7 @@ def test_any_number_of_threads_gives_the_same_scores():
 def test_float32_beyond_a_size(monkeypatch):
     X, y = cancer()
     expected = SVCCV(Cs=CS, gammas=GAMMAS).fit(X, y)
-    monkeypatch.setattr(_search, "_DOUBLE", 100)
+    monkeypatch.setattr(_matrices, "_DOUBLE", 100)
     found = SVCCV(Cs=CS, gammas=GAMMAS).fit(X, y)
     proven(found)
     off = found.cv_results_["mean_test_score"] - expected.cv_results_["mean_test_score"]
@@ -381,7 +381,7 @@ def test_interrupted(monkeypatch):
         next(looks)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_search, "wait", interrupted)
+    monkeypatch.setattr(_task, "wait", interrupted)
     before = threading.active_count()
     search = SVCCV(Cs=6, gammas=8, n_threads=2)
     with pytest.raises(KeyboardInterrupt):
@@ -492,8 +492,8 @@ def test_a_regressor_for_scorers_too():
 
 def test_a_scorer_has_its_machine_fitted_once_and_only_if_it_must(monkeypatch):
     X, y = cancer()
-    fits, fitted = [], _search._fitted
-    monkeypatch.setattr(_search, "_fitted", lambda *given: fits.append(1) or fitted(*given))
+    fits, fitted = [], _task._fitted
+    monkeypatch.setattr(_task, "_fitted", lambda *given: fits.append(1) or fitted(*given))
     settings = {"Cs": [1, 10], "gammas": [0.1], "cv": 3, "tol": TIGHT}
     SVCCV(scoring=lambda m, X, y: m.score(X.copy(), y) + m.C, **settings).fit(X, y)
     assert not fits
@@ -504,7 +504,7 @@ def test_a_scorer_has_its_machine_fitted_once_and_only_if_it_must(monkeypatch):
 def test_blocks_when_memory_is_short(monkeypatch, caplog):
     X, y = cancer()
     expected = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT).fit(X, y)
-    monkeypatch.setattr(_search, "_ALWAYS", 0)
+    monkeypatch.setattr(_matrices, "_ALWAYS", 0)
     with caplog.at_level("INFO", logger="maxmargin"):
         found = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT, cache_size=0.1).fit(X, y)
     assert "solving cell by cell" in caplog.text

@@ -14,9 +14,11 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 
+from maxmargin.estimators._cells import Split
 from maxmargin.estimators._chains import Chain, Members, all_pairs, pair_chains, tube_chain
 from maxmargin.estimators._docs import documented
-from maxmargin.estimators._search import Search, Split, _Task, pieces_of
+from maxmargin.estimators._search import Search, pieces_of
+from maxmargin.estimators._task import Task
 from maxmargin.estimators.svc import SVC, NuSVC
 from maxmargin.estimators.svr import SVR
 from maxmargin.problems import ROUNDING, largest_nu, round_down
@@ -60,7 +62,7 @@ class _Classification(Search):
         plain = machine.max_iter == -1 and machine.gap_tol is None
         return usual and plain and all(np.isfinite(s.get("C", 1.0)) for s in settings)
 
-    def _prepare(self, task: _Task, split: Split) -> None:
+    def _prepare(self, task: Task, split: Split) -> None:
         machine = copy.copy(task.machine)
         labels = task.labels[split.train]
         weight = None if task.weight is None else task.weight[split.train]
@@ -79,7 +81,7 @@ class _Classification(Search):
     def _kind_of(self, machine: Any) -> str:
         return self._kind
 
-    def _chains(self, task: _Task, split: Split, setting: dict[str, Any]) -> list[Chain]:
+    def _chains(self, task: Task, split: Split, setting: dict[str, Any]) -> list[Chain]:
         return split.chains
 
     def _shift(self, lam: Floats) -> tuple[Floats, Floats]:
@@ -87,7 +89,7 @@ class _Classification(Search):
         return lam[:, :, 0], np.ones(lam.shape[:2])
 
     def _scored(
-        self, task: _Task, split: Split, settings: list[dict[str, Any]], held: Floats, lam: Floats
+        self, task: Task, split: Split, settings: list[dict[str, Any]], held: Floats, lam: Floats
     ) -> list[Any]:
         b, eta = self._shift(lam)
         b, eta = b.T[:, :, None], eta.T[:, :, None]
@@ -97,7 +99,7 @@ class _Classification(Search):
         return task.score_values(split, settings, list(values.transpose(0, 2, 1)))
 
     def _accuracies(
-        self, task: _Task, split: Split, held: Floats, b: Floats, eta: Floats
+        self, task: Task, split: Split, held: Floats, b: Floats, eta: Floats
     ) -> list[float]:
         """Shares of right answers, by the votes that `predict` counts.
 
@@ -527,20 +529,20 @@ class SVRCV(Search):
             Cs = np.array([settings[k]["C"] for k in order], dtype=np.float64)
             yield order, Members.along_C(Cs)
 
-    def _prepare(self, task: _Task, split: Split) -> None:
+    def _prepare(self, task: Task, split: Split) -> None:
         weight = np.ones(len(split.train)) if task.weight is None else task.weight[split.train]
         if not (weight > 0).any():
             raise ValueError("Invalid input - all samples have zero or negative weights.")
         split.machine = task.machine
 
-    def _chains(self, task: _Task, split: Split, setting: dict[str, Any]) -> list[Chain]:
+    def _chains(self, task: Task, split: Split, setting: dict[str, Any]) -> list[Chain]:
         weight = np.ones(task.n) if task.weight is None else task.weight
         train = split.train[weight[split.train] > 0]
         epsilon = setting.get("epsilon", self.epsilon)
         return [tube_chain(task.place[train], task.labels[train], weight[train], epsilon)]
 
     def _scored(
-        self, task: _Task, split: Split, settings: list[dict[str, Any]], held: Floats, lam: Floats
+        self, task: Task, split: Split, settings: list[dict[str, Any]], held: Floats, lam: Floats
     ) -> list[Any]:
         return task.score_values(split, settings, list(held[:, 0] + lam[0, :, :1]))
 

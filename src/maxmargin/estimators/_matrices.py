@@ -1,0 +1,122 @@
+"""K of all rows for the kernels of a search: planned before it is made, in memory used again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from maxmargin.estimators._base import SupportVectorMachine, take
+from maxmargin.estimators._chains import Exact
+from maxmargin.grams import Gram, default_cache_size
+from maxmargin.kernels import RBF
+from maxmargin.sharing import Products
+
+__all__ = ["Matrices", "Room"]
+
+_DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
+_ALWAYS = 2048  # rows: two Gram matrices are 64 MB, whatever the cache is
+_LITTLE = 1024  # rows: a Gram more or less is 8 MB
+_SHORT = 64  # features
+
+
+class Room:
+    """Memory for the matrix of a kernel, used again for the next."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+        self.cells: NDArray[Any] | None = None
+
+    def square(self, dtype: type) -> NDArray[Any]:
+        if self.cells is None or self.cells.dtype != dtype:
+            self.cells = np.empty((self.n, self.n), dtype)
+        return self.cells
+
+
+class Matrices:
+    """K of all rows, in the order in which classes are runs, kernel after kernel."""
+
+    def __init__(
+        self, machine: SupportVectorMachine, X: Any, order: NDArray[np.int64], threads: int
+    ) -> None:
+        self.machine, self.X, self.order, self.threads = machine, X, order, threads
+        self.n = len(order)
+        self._stores: dict[bool, Products] = {}
+        self._lock = threading.Lock()
+
+    # ---- the plan -----------------------------------------------------------------------------
+
+    def single(self, kernel: Any, largest: float) -> bool:
+        """Whether K is float32 for this C: as for a fit, beyond what float64 costs little."""
+        precise = 2.0**-24 * largest <= self.machine.tol
+        return self.n > _DOUBLE and precise and isinstance(kernel, RBF)
+
+    @property
+    def stores(self) -> bool:
+        """Whether products are kept: short rows are multiplied anew in the time products load."""
+        return bool(sp.issparse(self.X) or self.X.shape[1] > _SHORT)
+
+    @property
+    def at_once(self) -> int:
+        """Kernels to solve for at a time: the memory of another is touched at a price."""
+        return min(self.threads, 2 if self.n <= _LITTLE else 1)
+
+    def planned(self, single: bool) -> int:
+        """Bytes of the products, and of the matrices of the kernels at work."""
+        return (8 * self.stores + (4 if single else 8) * self.at_once) * self.n**2
+
+    @property
+    def budget(self) -> int:
+        """Bytes that may be used."""
+        size = self.machine.cache_size
+        return int((default_cache_size() if size is None else size) * 2**20)
+
+    def fits(self, single: bool) -> bool:
+        return self.planned(single) <= self.budget or self.n <= _ALWAYS
+
+    # ---- K ------------------------------------------------------------------------------------
+
+    def products(self, kernel: Any) -> Products | None:
+        """Dot products of all rows, once for all kernels they serve."""
+        if self.machine._mode() == "precomputed" or not kernel.compiled or not self.stores:
+            return None
+        names = {op for op, *_ in kernel.program()}
+        if names & {"laplacian", "chi2", "intersection"}:
+            return None
+        centred = names <= {"rbf", "matern", "add", "mul", "scale", "pow"}
+        with self._lock:
+            if centred not in self._stores:
+                Gram(kernel, self.X)  # checks the data
+                self._stores.clear()
+                self._stores[centred] = Products(
+                    self.X[self.order], centred=centred, n_threads=self.threads
+                )
+            store = self._stores[centred]
+        return store if store.serves(kernel) else None
+
+    def matrix(
+        self, kernel: Any, store: Products | None, single: bool, room: Room, threads: int
+    ) -> NDArray[Any]:
+        """All entries."""
+        if self.machine._mode() == "precomputed":
+            gram = Gram(kernel, self.X)
+            return np.ascontiguousarray(np.asarray(gram.matrix)[np.ix_(self.order, self.order)])
+        if not kernel.compiled:
+            gram = Gram(kernel, take(self.X, self.order, square=False))
+            return np.ascontiguousarray(gram.matrix)
+        square = room.square(np.float32 if single else np.float64)
+        if store is not None:
+            return store.gram(kernel, out=square, n_threads=threads)
+        Gram(kernel, self.X[self.order], n_threads=threads).into(square)
+        return square
+
+    def exact(self, kernel: Any, store: Products | None, threads: Callable[[], int]) -> Exact:
+        """K of some rows times coefficients, in float64."""
+        if store is not None:
+            return lambda coef, rows: store.times(kernel, coef, rows, threads())
+        gram = Gram(kernel, self.X[self.order], n_threads=threads())
+        return lambda coef, rows: gram.subset(rows).matvec(coef)
