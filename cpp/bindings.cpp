@@ -163,7 +163,7 @@ struct BasisHandle {
                            static_cast<std::size_t>(basis.size()));
     }
 
-    // Into `out`, whose memory is there already.
+    // All entries of a square of its rows, into memory that is there already.
     template <class T>
     void fill(const RowsHandle& z,
               const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
@@ -171,28 +171,12 @@ struct BasisHandle {
         const auto n = static_cast<std::size_t>(basis.size());
         if (out.shape(0) != n || out.shape(1) != n)
             throw std::invalid_argument("room for a square of the rows of the basis");
-        make(z, out.data(), threads);
-    }
-
-    // Of the type of its products.
-    Square<P> symmetric_matrix(const RowsHandle& z, int threads) const {
-        const auto n = basis.size();
-        auto out = std::make_unique<mm::Large<P>>(mm::allocate<P>(n * n));
-        P* data = out->get();
-        make(z, data, threads);
-        nb::capsule owner(out.release(),
-                          [](void* p) noexcept { delete static_cast<mm::Large<P>*>(p); });
-        return Square<P>(data, {static_cast<std::size_t>(n), static_cast<std::size_t>(n)}, owner);
-    }
-
-    template <class T>
-    void make(const RowsHandle& z, T* out, int threads) const {
         check(z, 0, basis.size());
         if (mm::height(z.rows) != basis.size())
             throw std::invalid_argument("the rows must be those of the basis");
         nb::gil_scoped_release release;
         mm::Pool pool(threads);
-        mm::symmetric_matrix(basis, z.rows, out, pool);
+        mm::symmetric_matrix(basis, z.rows, out.data(), pool);
     }
 
     Matrix combine(const RowsHandle& z, std::int64_t first, std::int64_t count,
@@ -244,7 +228,6 @@ nb::class_<BasisHandle<P>> bind_basis(nb::module_& m, const char* name) {
                     mm::Basis<P>(rows.rows, chosen_from(rows, chosen), program_from(code))};
             },
             "rows"_a, "chosen"_a.none(), "program"_a, nb::keep_alive<1, 2>())
-        .def("symmetric_matrix", &BasisHandle<P>::symmetric_matrix, "z"_a, "threads"_a)
         .def("fill", &BasisHandle<P>::template fill<P>, "z"_a, "out"_a.noconvert(), "threads"_a)
         .def("combine", &BasisHandle<P>::combine, "z"_a, "first"_a, "count"_a, "coef"_a,
              "threads"_a, "single"_a = false);

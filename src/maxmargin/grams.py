@@ -41,6 +41,7 @@ __all__ = [
     "evaluate",
     "expand",
     "kept_memory",
+    "symmetric",
 ]
 
 Vector = NDArray[np.float64]
@@ -279,8 +280,27 @@ def evaluate(kernel: Kernel, X: Any, Z: Any = None, *, n_threads: int | None = N
     basis = _core.Basis(rows, None, kernel.program())
     with one_blas_thread():
         if Z is X:
-            return basis.symmetric_matrix(rows, threads)
+            return symmetric(basis, rows, threads)
         return basis.matrix(as_rows(X), 0, X.shape[0], threads)
+
+
+def symmetric(
+    basis: _core.Basis | _core.SingleBasis, rows: _core.Rows, threads: int
+) -> NDArray[Any]:
+    """Return the matrix of a basis on its own rows, each pair once, in the type of its products.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import Linear
+    >>> rows = as_rows([[1.0], [2.0]])
+    >>> symmetric(_core.Basis(rows, None, Linear().program()), rows, 1)
+    array([[1., 2.],
+           [2., 4.]])
+    """
+    dtype = np.float64 if isinstance(basis, _core.Basis) else np.float32
+    out = np.empty((rows.shape[0], rows.shape[0]), dtype)  # NumPy asks for huge pages, and reuses
+    basis.fill(rows, out, threads)
+    return out
 
 
 def _in_python(kernel: Kernel, X: Any, Z: Any) -> NDArray[Any]:
@@ -492,7 +512,7 @@ class Gram:
 
     def _everything(self, basis: _core.Basis) -> Vector:
         with one_blas_thread():
-            return basis.symmetric_matrix(self.core_rows, thread_count(self.n_threads))
+            return symmetric(basis, self.core_rows, thread_count(self.n_threads))
 
     def _like(self, rows: Indices | slice) -> Gram:
         """A copy to be made the Gram of these rows."""
@@ -553,7 +573,7 @@ class Gram:
         kind = _core.SingleBasis if self.single_products else _core.Basis
         with one_blas_thread():
             basis = kind(chosen, None, self.program)
-            return basis.symmetric_matrix(chosen, thread_count(self.n_threads))
+            return symmetric(basis, chosen, thread_count(self.n_threads))
 
     def rows(self, indices: ArrayLike) -> Vector:
         """Return whole rows of the matrix in float64, shape (len(indices), n)."""

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.grams import Gram, as_rows, default_cache_size
+from maxmargin.grams import Gram, as_rows, default_cache_size, symmetric
 from maxmargin.kernels import Kernel, Linear
 from maxmargin.threads import one_blas_thread, thread_count
 
@@ -64,7 +64,7 @@ class Products:
         with one_blas_thread():
             rows = as_rows(Z)
             basis = _core.Basis(rows, None, Linear().program())
-            self.dots = basis.symmetric_matrix(rows, thread_count(n_threads))
+            self.dots = symmetric(basis, rows, thread_count(n_threads))
 
     @property
     def nbytes(self) -> int:
