@@ -36,8 +36,6 @@ using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::d
 using Coefficients = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
 using Matrix = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
-template <class P>
-using Square = nb::ndarray<nb::numpy, P, nb::ndim<2>>;
 
 template <class T>
 using Table = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
