@@ -68,7 +68,7 @@ class SearchDisplay:
         cls,
         search: Any,
         *,
-        x: str = "C",
+        x: str | None = None,
         y: str = "gamma",
         metric: str = "score",
         axes: Any = None,
@@ -78,8 +78,10 @@ class SearchDisplay:
         Parameters
         ----------
         search : SVCCV, NuSVCCV, SVRCV, GridSearchCV or alike
-        x, y : str
-            Parameters of positive numbers; of others the best value is shown.
+        x : str, default=None
+            A parameter of positive numbers; None means C, or ν where there is no C.
+        y : str, default="gamma"
+            Another one. Of parameters that are not shown, the best value is.
         metric : str, default="score"
             Of several, the one to draw.
         axes : array-like of Axes, default=None
@@ -89,6 +91,7 @@ class SearchDisplay:
         SearchDisplay
         """
         results = search.cv_results_
+        x = x or ("C" if "param_C" in results or "param_nu" not in results else "nu")
         for name in (x, y):
             if f"param_{name}" not in results:
                 known = sorted(k[6:] for k in results if k.startswith("param_"))
@@ -97,18 +100,15 @@ class SearchDisplay:
                 )
         points = [_numbers(results[f"param_{name}"]) for name in (x, y)]
         xs, ys = (np.unique(p[np.isfinite(p)]) for p in points)
+        for name, axis in ((x, xs), (y, ys)):
+            if not len(axis):
+                raise ValueError(f"{name!r} has no positive numbers to draw over; pass another.")
         told = {"score": results[f"mean_test_{metric}"], "n_support": results.get("mean_n_support")}
         order = np.argsort(np.nan_to_num(told["score"], nan=-np.inf), kind="stable")
-        values = {}
-        for name, column in told.items():
-            if column is None:
-                continue
-            grid = np.full((len(ys), len(xs)), np.nan)
-            for c in order:  # the best of a cell last
-                if np.isfinite(points[0][c]) and np.isfinite(points[1][c]):
-                    at = np.searchsorted(ys, points[1][c]), np.searchsorted(xs, points[0][c])
-                    grid[at] = column[c]
-            values[name] = grid
+        # Where a search was refined, most places of the grid hold no cell: show the nearest one.
+        order = order[np.isfinite(points[0][order]) & np.isfinite(points[1][order])][::-1]
+        nearest = order[_nearest(xs, ys, points[0][order], points[1][order])]
+        values = {name: column[nearest] for name, column in told.items() if column is not None}
         best = getattr(search, "best_index_", None)
         where = None if best is None else (float(points[0][best]), float(points[1][best]))
         return cls(xs, ys, values, where, (x, y)).plot(axes=axes)
@@ -139,6 +139,8 @@ class SearchDisplay:
         image = ax.pcolormesh(_edges(self.x), _edges(self.y), grid, cmap=cmap, shading="flat")
         ax.set_xscale("log")
         ax.set_yscale("log")
+        _few_ticks(ax.xaxis, self.x)
+        _few_ticks(ax.yaxis, self.y)
         ax.figure.colorbar(image, ax=ax)
         if self.best is not None and np.isfinite(self.best).all():
             text = (
@@ -163,6 +165,23 @@ def _numbers(column: Any) -> Floats:
         for v in values
     ]  # fmt: skip
     return np.array(numbers)
+
+
+def _few_ticks(axis: Any, values: Floats) -> None:
+    """Numbers at powers of ten, and at 2 and 5 of each where these are few."""
+    from matplotlib import ticker
+
+    axis.set_minor_formatter(ticker.NullFormatter())
+    if values[-1] < 100 * values[0]:
+        axis.set_major_locator(ticker.LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+
+
+def _nearest(xs: Floats, ys: Floats, x: Floats, y: Floats) -> NDArray[np.intp]:
+    """For each place of a grid the nearest of these points, on log scales; of equals the first."""
+    across = (np.log(xs)[:, None] - np.log(x)) ** 2
+    up = (np.log(ys)[:, None] - np.log(y)) ** 2
+    return np.asarray((up[:, None] + across).argmin(axis=2))
 
 
 def _edges(values: Floats) -> Floats:
