@@ -1,13 +1,13 @@
-import matplotlib
+import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
 
-from maxmargin import SVC, NuSVCCV, SVCCV
+from maxmargin import SVC, SVCCV, NuSVCCV
 from maxmargin.displays import SearchDisplay
 
-matplotlib.use("agg")
+mpl.use("agg")
 CS, GAMMAS = [0.1, 1.0, 10.0], [0.01, 0.1]
 
 
