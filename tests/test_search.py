@@ -706,3 +706,21 @@ def test_progress(capsys, monkeypatch, rich):
     X, y = iris()
     SVCCV(Cs=3, gammas=2, verbose=1).fit(X, y)
     assert "30/30 fits" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stores", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+def test_as_many_kernels_at_a_time_as_threads_and_two_grams_allow(stores, single):
+    X, n = np.zeros((5000, 100 if stores else 10)), 5000
+
+    def plan(threads, chains):
+        matrices = _matrices.Matrices(SVC(), X, np.arange(n), threads=threads, chains=chains)
+        return matrices.at_once(single), matrices.planned(single)
+
+    assert plan(2, 5)[0] == plan(1, 1)[0] == 1  # threads have work enough
+    wide, planned = plan(16, 5)
+    assert planned <= 16 * n**2
+    assert (
+        wide
+        == {(False, False): 2, (True, False): 1, (False, True): 4, (True, True): 2}[stores, single]
+    )

@@ -41,9 +41,16 @@ class Matrices:
     """K of all rows, in the order in which classes are runs, kernel after kernel."""
 
     def __init__(
-        self, machine: SupportVectorMachine, X: Any, order: NDArray[np.int64], threads: int
+        self,
+        machine: SupportVectorMachine,
+        X: Any,
+        order: NDArray[np.int64],
+        *,
+        threads: int,
+        chains: int,
     ) -> None:
         self.machine, self.X, self.order, self.threads = machine, X, order, threads
+        self.chains = chains  # of each matrix: so many threads find work there
         self.n = len(order)
         self._stores: dict[bool, Products] = {}
         self._lock = threading.Lock()
@@ -60,14 +67,21 @@ class Matrices:
         """Whether products are kept: short rows are multiplied anew in the time products load."""
         return bool(sp.issparse(self.X) or self.X.shape[1] > _SHORT)
 
-    @property
-    def at_once(self) -> int:
-        """Kernels to solve for at a time: the memory of another is touched at a price."""
-        return min(self.threads, 2 if self.n <= _LITTLE else 1)
+    def at_once(self, single: bool) -> int:
+        """Kernels to solve for at a time: one, unless threads lack work and two Grams hold more."""
+        wanted = -(-self.threads // self.chains)
+        room = (2 * 8 - 8 * self.stores) // self._bytes(single)
+        if self.n <= _LITTLE:
+            wanted, room = max(2, wanted), self.threads
+        return max(1, min(self.threads, wanted, room))
 
     def planned(self, single: bool) -> int:
         """Bytes of the products, and of the matrices of the kernels at work."""
-        return (8 * self.stores + (4 if single else 8) * self.at_once) * self.n**2
+        return (8 * self.stores + self._bytes(single) * self.at_once(single)) * self.n**2
+
+    @staticmethod
+    def _bytes(single: bool) -> int:
+        return 4 if single else 8
 
     @property
     def budget(self) -> int:

@@ -89,7 +89,11 @@ class Task:
         self.place[self.order] = np.arange(self.n)
         for split in splits:
             split.turn = np.argsort(self.place[split.test], kind="stable")
-        self.matrices = Matrices(machine, X, self.order, self.threads)
+        classes = int(codes.max()) + 1
+        self.matrices = Matrices(
+            machine, X, self.order, threads=self.threads,
+            chains=len(splits) * max(1, classes * (classes - 1) // 2),
+        )  # fmt: skip
         self._layouts: dict[Any, tuple[list[int], Any]] = {}
         self.blocked = self._stopped = False
         self.planned = 0  # bytes
@@ -180,7 +184,7 @@ class Task:
 
     def _solve_together(self, work: list[tuple[int, Work]], cells: Cells) -> None:
         """Solve over shared matrices, as many at a time as memory allows, and score meanwhile."""
-        at_once = min(len(work), self.matrices.at_once)
+        at_once = min([len(work)] + [self.matrices.at_once(self._single(w)) for _, w in work])
         self._rooms = SimpleQueue()
         for _ in range(at_once):
             self._rooms.put(Room(self.n))
