@@ -258,14 +258,13 @@ class Task:
         if not kernel.compiled or self.machine._mode() == "precomputed":
             yield kernel, folds
             return
+        if _has_numbers(kernel):
+            yield kernel.resolve(self.X[:1]), folds
+            return
         known: dict[str, tuple[Any, list[int]]] = {}
         for f in folds:
             train = self.splits[f].train
             own = None if self.weight is None else self.weight[train]
-            plain = kernel.resolve(self.X[:1]) if _has_numbers(kernel) else None
-            if plain is not None:
-                yield plain, folds
-                return
             rows = self.X[train] if own is None else self.X[train[own > 0]]
             resolved = kernel.resolve(rows, None if own is None else own[own > 0])
             known.setdefault(repr(resolved), (resolved, []))[1].append(f)
