@@ -707,6 +707,8 @@ NB_MODULE(_core, m) {
             nb::kw_only(), "tol"_a, "steps"_a, nb::keep_alive<1, 2>())
         .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
+        .def("put_down", &mm::Family::put_down, "threads"_a,
+             nb::call_guard<nb::gil_scoped_release>())
         .def_prop_ro("done", &mm::Family::done)
         .def_prop_ro(  // what it holds, where it holds it
             "beta",

@@ -803,8 +803,14 @@ bool Family::run(double seconds, int threads) {
         }
     });
     if (done_ < count()) return false;
-    if (std::exchange(held_all_, true)) return true;
-    if (std::ranges::none_of(apart_, [](char apart) { return apart != 0; })) return true;
+    hold_all(pool);
+    return true;
+}
+
+// K beta of the rows held of chains that live on parts of the square.
+void Family::hold_all(Pool& pool) {
+    if (std::exchange(held_all_, true)) return;
+    if (std::ranges::none_of(apart_, [](char apart) { return apart != 0; })) return;
     struct Band {
         std::int64_t fold, first, last;
     };
@@ -820,7 +826,16 @@ bool Family::run(double seconds, int threads) {
         const auto [fold, first, last] = bands[index];
         hold(used[fold], fold, first, last);
     });
-    return true;
+}
+
+void Family::put_down(int threads) {
+    Pool pool(threads);
+    for (std::int64_t c = 0; c < chains(); ++c) {
+        if (!chains_[c].open || chains_[c].next == 0) continue;
+        const double off = 2 * drift(c);
+        for (std::int64_t q = 0; q < chains_[c].next; ++q) violations_[c * length() + q] += off;
+    }
+    hold_all(pool);
 }
 
 }  // namespace mm

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "parallel.hpp"
 #include "point.hpp"
 #include "smo.hpp"
 #include "tile.hpp"
@@ -52,6 +53,8 @@ class Family {
 
     // Work for about `seconds`; true when all members are solved or given up.
     bool run(double seconds, int threads);
+    // Stop here for good: what is solved so far is judged and held like the rest would have been.
+    void put_down(int threads);
     std::int64_t done() const { return done_; }  // members
     std::int64_t count() const { return std::ssize(chains_) * length(); }
 
@@ -153,6 +156,7 @@ class Family {
     std::vector<Entry> entries(std::int64_t fold) const;
     void hold(const std::vector<Entry>& entries, std::int64_t fold, std::int64_t first,
               std::int64_t last);
+    void hold_all(Pool& pool);
     double drift(std::int64_t index) const;
 
     KeptMemory kept_;  // tiles come and go

@@ -273,7 +273,7 @@ bool TileSolver::single_step(const Tile& tile, TileProblem& p, double tol, Outco
     const bool rising = high_[0].value > -low_[0].value;
     const auto [scaled, k] = rising ? high_[0] : low_[0];
     const double r = static_cast<double>(scaled) / unit_;
-    if (!(std::abs(r) > tol)) return false;
+    if (!((rising ? r : -r) > tol)) return false;
     const double room = rising ? p.u[k] - p.beta[k] : p.l[k] - p.beta[k];
     const double wish =
         curvature_[k] > 0 ? r / static_cast<double>(curvature_[k]) : std::copysign(HUGE_VAL, r);

@@ -282,3 +282,20 @@ def test_samples_left_out_of_the_square_cost_no_other_solver(monkeypatch):
     monkeypatch.setattr(folds, "_TINY", 0)
     monkeypatch.setattr(folds, "solve", None)
     assert np.isfinite(folds.out_of_fold(whole, folds.stratified(y), tol=1e-3)).all()
+
+
+def test_without_bias_no_step_leaves_the_bounds():
+    """Where all variables are at bounds, none that stands well may be pushed on."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        n = int(rng.integers(6, 40))
+        X, y = rng.normal(size=(n, 3)), np.where(rng.random(n) < 0.5, 1.0, -1.0)
+        gram = kernels.RBF(gamma=10 ** rng.uniform(-3, 1)).gram(X)
+        problem = problems.soft_margin(gram, y, C=10 ** rng.uniform(-3, 0), bias=False)
+        fold, expected = np.arange(n) % 3, np.empty(n)
+        for f in range(3):
+            rows = np.flatnonzero(fold == f)
+            part = problem.without(rows)
+            expected[rows] = gram.matvec(part.by_row(solve(part, tol=1e-9).beta))[rows]
+        found = folds.out_of_fold(solve(problem, tol=1e-6), fold, tol=1e-6)
+        np.testing.assert_allclose(found, expected, atol=1e-4)

@@ -144,3 +144,12 @@ def test_what_cannot_be_followed_is_told(monkeypatch):
     assert not svc_path(X, y, gamma=0.05).exact
     with pytest.raises(ValueError, match="keep changing"):
         svc_path(X, y, gamma=0.05, exact=True)
+
+
+def test_samples_that_coincide_with_a_follower_alone():
+    X = np.array([0, 2e-7, 4e-7, 6e-7, 1, 1 + 2e-7, 1 + 4e-7, 3])[:, None]
+    y = [0, 0, 0, 0, 1, 1, 1, 1]
+    path = svc_path(X, y)
+    assert max(c.relative_gap for c in path.certificates) < 1e-3
+    with pytest.raises(ValueError, match="not positive definite"):
+        svc_path(X, y, exact=True)

@@ -1,6 +1,7 @@
 """Searches against GridSearchCV over our own machines, and what only they promise."""
 
 import copy
+import itertools
 import operator
 import pickle
 import threading
@@ -724,3 +725,170 @@ def test_as_many_kernels_at_a_time_as_threads_and_two_grams_allow(stores, single
         wide
         == {(False, False): 2, (True, False): 1, (False, True): 4, (True, True): 2}[stores, single]
     )
+
+
+def test_what_a_time_limit_leaves_has_the_scores_of_the_whole_search(monkeypatch):
+    """Rows held by pairs of classes are summed up at the end: also where that comes early."""
+    X, y = load_wine(return_X_y=True)
+    X = scale(X)
+    whole = SVCCV(Cs=CS, gammas=[0.1]).fit(X, y)
+    monkeypatch.setattr(_chains, "_SECONDS", 1e-5)
+    known = 0
+    for looks in (1, 3, 6, 10, 15, 20, 30):
+        calls = itertools.count()
+        monkeypatch.setattr(
+            _task.Task, "_tell", lambda *_, calls=calls, most=looks: next(calls) >= most
+        )
+        some = SVCCV(Cs=CS, gammas=[0.1], refit=lambda _: 0, n_threads=1)
+        some._refit = lambda *_: None
+        some.fit(X, y)
+        for f in range(5):
+            name = f"split{f}_test_score"
+            there = np.isfinite(some.cv_results_[name])
+            known += there.sum()
+            np.testing.assert_array_equal(
+                some.cv_results_[name][there], whole.cv_results_[name][there]
+            )
+    assert known > 0
+
+
+def test_a_scorer_may_write_on_what_a_machine_says():
+    X, y = iris()
+    z = X[:, 0]
+
+    def clipped(estimator, X, y):
+        found = estimator.predict(X)
+        found[:] = 0
+        return -float(np.abs(found - y).mean())
+
+    def flipped(estimator, X, y):
+        found = estimator.decision_function(X)
+        found *= -1
+        return float(found.mean())
+
+    binary, classes = y < 2, {"a": flipped, "b": "accuracy"}
+    ours = SVCCV(Cs=CS, gammas=[0.1], scoring=classes, refit=False).fit(X[binary], y[binary])
+    assert ours.cv_results_["mean_test_b"].min() > 0.9
+    errors = {"a": clipped, "b": "neg_mean_absolute_error"}
+    ours = SVRCV(Cs=CS, gammas=[0.1], scoring=errors, refit=False).fit(X, z)
+    theirs = GridSearchCV(SVR(gamma=0.1), {"C": CS}, scoring=errors, refit=False).fit(X, z)
+    np.testing.assert_allclose(
+        ours.cv_results_["mean_test_b"], theirs.cv_results_["mean_test_b"], atol=1e-3
+    )
+
+
+@pytest.mark.parametrize("how", ["precomputed", "function"])
+def test_an_indefinite_matrix_is_stationary_at_best(how):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
+
+    def bent(A, B):
+        return np.tanh(0.8 * A @ B.T - 1)
+
+    kernel, given = ("precomputed", bent(X, X)) if how == "precomputed" else (bent, X)
+    ours = SVCCV(Cs=CS, kernel=kernel).fit(given, y)
+    assert (ours.cv_results_["status"] == "stationary").all()
+    equal(ours, GridSearchCV(SVC(kernel=kernel), {"C": CS}).fit(given, y))
+
+
+def test_a_kernel_that_fails_costs_its_own_cells_alone():
+    X, y = iris()
+
+    def broken(A, B):
+        raise RuntimeError("no such kernel")
+
+    with pytest.warns(FitFailedWarning, match="no such kernel"):
+        found = SVCCV(Cs=CS, kernels=[broken, "linear"]).fit(X, y)
+    assert (found.cv_results_["status"] == ["failed"] * 4 + ["optimal"] * 4).all()
+    assert found.report_["n_failed"] == 20
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+def test_a_training_set_without_weight_costs_its_own_fold_alone():
+    X, y = iris()
+    without, rest = np.arange(0, 150, 2), np.arange(1, 150, 2)
+    weight = np.ones(150)
+    weight[without] = 0
+    folds = [(without, rest), (rest, rest)]
+    found = SVCCV(Cs=CS, gammas=["scale"], cv=folds, refit=lambda _: 0)
+    found.fit(X, y, sample_weight=weight)
+    assert np.isnan(found.cv_results_["split0_test_score"]).all()
+    assert np.isfinite(found.cv_results_["split1_test_score"]).all()
+
+
+def test_many_folds_come_in_portions(monkeypatch):
+    X, y = iris()
+    folds = RepeatedStratifiedKFold(n_splits=5, n_repeats=4, random_state=0)
+    settings = {"Cs": CS, "gammas": [0.1], "cv": folds, "tol": TIGHT}
+    whole = SVCCV(**settings).fit(X, y)
+    seen = []
+    solve = _task.Task._solve
+    monkeypatch.setattr(_task, "_PORTION", 0)
+    monkeypatch.setattr(
+        _task.Task, "_solve", lambda s, k, work, c: seen.append(work) or solve(s, k, work, c)
+    )
+    parts = SVCCV(**settings).fit(X, y)
+    assert len(seen) > 4
+    equal(parts, whole)
+
+
+def test_a_fit_may_outlive_the_shared_products():
+    from maxmargin import sharing
+
+    X, y = iris()
+    began, end, errors = threading.Event(), threading.Event(), []
+
+    class Slow(dict):
+        def __setitem__(self, key, value):
+            super().__setitem__(key, value)
+            began.set()
+            end.wait(0.2)
+
+    def work():
+        try:
+            SVC().fit(X, y)
+        except BaseException as error:
+            errors.append(error)
+
+    with shared_gram(X):
+        sharing._active[0].stores = Slow()
+        thread = threading.Thread(target=work)
+        thread.start()
+        began.wait()
+    thread.join()
+    assert not errors
+
+
+def test_rows_of_a_function_may_be_anything():
+    X = ["aa", "bb", "c", "dd", "e", "aa", "c", "bb", "dd", "e"] * 3
+    y = [0, 1, 0, 1, 1, 0, 0, 1, 1, 1] * 3
+
+    def alike(A, B):
+        return np.array([[float(a == b) + 0.1 * (len(a) == len(b)) for b in B] for a in A])
+
+    for rows in (X, np.array(X), np.array(X, dtype=object)):
+        ours = SVCCV(Cs=CS, kernel=alike, tol=TIGHT).fit(rows, y)
+        equal(ours, GridSearchCV(SVC(kernel=alike, tol=TIGHT), {"C": CS}).fit(rows, y))
+
+
+def test_refining_knows_gamma_of_kernels_that_have_it():
+    X, y = load_wine(return_X_y=True)
+    found = SVCCV(
+        Cs=[0.1, 10], kernels=["linear", "rbf"], gammas=[1e-3, 1e-2, 0.1], refine=True,
+        scoring="balanced_accuracy",
+    ).fit(scale(X), y)  # fmt: skip
+    assert found.best_params_["kernel"] == "rbf"
+    assert len({p["gamma"] for p in found.cv_results_["params"] if "gamma" in p}) > 3
+
+
+def test_a_function_may_choose_among_several_metrics():
+    X, y = iris()
+    metrics = ["accuracy", "f1_macro"]
+
+    def least(results):
+        return int(results["mean_test_f1_macro"].argmin())
+
+    ours = SVCCV(Cs=CS, gammas=[0.1], scoring=metrics, refit=least, tol=TIGHT).fit(X, y)
+    grid = GridSearchCV(SVC(gamma=0.1, tol=TIGHT), {"C": CS}, scoring=metrics, refit=least)
+    assert ours.best_index_ == grid.fit(X, y).best_index_

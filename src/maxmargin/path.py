@@ -251,7 +251,10 @@ def _distinct(K: Floats, y: Floats, w: Floats) -> tuple[NDArray[np.int64], NDArr
     size = np.diag(K)
     apart = size[:, None] + size - 2 * K
     same = (apart <= _COINCIDE * (size[:, None] + size)) & (y[:, None] == y) & (w > 0)
-    leader = same.argmax(axis=1)
+    leader = np.full(len(y), -1)
+    for k in range(len(y)):  # one that is equal to a follower need not be equal to its leader
+        if leader[k] < 0 and w[k] > 0:
+            leader[same[k] & (leader < 0)] = k
     first = np.flatnonzero((leader == np.arange(len(y))) & (w > 0))
     return first, np.where(w > 0, np.searchsorted(first, leader), -1)
 

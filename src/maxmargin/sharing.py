@@ -230,7 +230,8 @@ def shared_gram(X: Any, *, n_threads: int | None = None) -> Iterator[None]:
     finally:
         with _guard:
             _active.remove(shared)
-        shared.stores.clear()
+        with shared.lock:  # a fit that outlives the body may be computing them
+            shared.stores.clear()
 
 
 def lookup(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> Gram | None:
@@ -248,7 +249,9 @@ def lookup(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> Gram | No
     array([[1.e+00, 1.e-04],
            [1.e-04, 1.e+00]])
     """
-    for shared in reversed(_active):
+    with _guard:
+        active = _active[::-1]
+    for shared in active:
         if kernel.compiled and (rows := shared.find(X)) is not None:
             kernel = kernel.resolve(X)
             matrix = shared.matrix(kernel, rows)

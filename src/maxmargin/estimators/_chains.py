@@ -170,6 +170,7 @@ def solve_chains(
     with one_blas_thread():
         while not family.run(_SECONDS, threads()):
             if stop(family.done / (count * length)):
+                family.put_down(threads())
                 break
     return Found(
         sums=family.held,

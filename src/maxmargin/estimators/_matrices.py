@@ -65,7 +65,8 @@ class Matrices:
     @property
     def stores(self) -> bool:
         """Whether products are kept: short rows are multiplied anew in the time products load."""
-        return bool(sp.issparse(self.X) or self.X.shape[1] > _SHORT)
+        shape: Any = getattr(self.X, "shape", ())  # a Python function's rows may be anything
+        return bool(sp.issparse(self.X) or (len(shape) > 1 and shape[1] > _SHORT))
 
     def at_once(self, single: bool) -> int:
         """Kernels to solve for at a time: one, unless threads lack work and two Grams hold more."""
@@ -73,6 +74,9 @@ class Matrices:
         room = (2 * 8 - 8 * self.stores) // self._bytes(single)
         if self.n <= _LITTLE:
             wanted, room = max(2, wanted), self.threads
+        else:  # within the budget: whether one fits is asked of `fits`
+            left = self.budget // self.n**2 - 8 * self.stores
+            room = min(room, left // self._bytes(single))
         return max(1, min(self.threads, wanted, room))
 
     def planned(self, single: bool) -> int:
@@ -90,7 +94,9 @@ class Matrices:
         return int((default_cache_size() if size is None else size) * 2**20)
 
     def fits(self, single: bool) -> bool:
-        return self.planned(single) <= self.budget or self.n <= _ALWAYS
+        """Whether one matrix does: how many there are must not depend on the threads."""
+        need = (8 * self.stores + self._bytes(single)) * self.n**2
+        return need <= self.budget or self.n <= _ALWAYS
 
     # ---- K ------------------------------------------------------------------------------------
 

@@ -83,12 +83,12 @@ def _stand_in(kind: Any) -> Any:
 
     def values(self: Any, X: Any) -> Any:
         if _same(X, self._known.X):
-            return self._known.values
+            return self._known.values.copy()  # a scorer may write on it
         return _become(self)._scores(X)
 
     def predict(self: Any, X: Any) -> Any:
         if _same(X, self._known.X):
-            return self._known.values
+            return self._known.values.copy()
         return _become(self).predict(X)
 
     def missing(self: Any, name: str) -> Any:

@@ -31,7 +31,7 @@ from maxmargin.estimators._chains import Found, Layout, Members, refine, solve_c
 from maxmargin.estimators._matrices import Matrices, Room
 from maxmargin.estimators._narrowing import around, losers, spacing
 from maxmargin.estimators._standing_in import standing_in
-from maxmargin.kernels import Kernel, as_kernel
+from maxmargin.kernels import Kernel, Precomputed, as_kernel
 from maxmargin.progress import CellBar
 from maxmargin.sharing import Products
 from maxmargin.threads import thread_count
@@ -45,6 +45,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
+_PORTION = 1 << 26  # bytes: 64 MB
 _LOGGER = logging.getLogger("maxmargin")
 
 
@@ -95,6 +96,7 @@ class Task:
             chains=len(splits) * max(1, classes * (classes - 1) // 2),
         )  # fmt: skip
         self._layouts: dict[Any, tuple[list[int], Any]] = {}
+        self._many = False  # portions of splits
         self.blocked = self._stopped = False
         self.planned = 0  # bytes
         self._lock, self._laying = threading.Lock(), threading.Lock()
@@ -168,6 +170,7 @@ class Task:
             Work([candidates[c] for c in chosen], chosen, kernel, rows)
             for chosen in jobs.values()
             for kernel, rows in self._groups(candidates[chosen[0]], folds)
+            for rows in self._portions(rows, len(chosen))
         ]
         self._shares = [0.0] * len(work)
         self._sizes = [len(w.chosen) * len(w.folds) for w in work]
@@ -181,6 +184,22 @@ class Task:
         for k, w in enumerate(work):
             if k not in together and not self.late():
                 self._one_by_one(w, cells, functools.partial(self._tell, k))
+
+    def _portions(self, folds: list[int], members: int) -> Iterator[list[int]]:
+        """Splits whose problems and solutions take half a Gram matrix, or little, at a time."""
+        each = 8 * self.search._copies(self) * (4 * members + 16)
+        most = max(4 * self.n**2, _PORTION)
+        portion: list[int] = []
+        size = 0
+        for f in folds:
+            own = each * len(self.splits[f].train)
+            if portion and size + own > most:
+                self._many = True
+                yield portion
+                portion, size = [], 0
+            portion.append(f)
+            size += own
+        yield portion
 
     def _solve_together(self, work: list[tuple[int, Work]], cells: Cells) -> None:
         """Solve over shared matrices, as many at a time as memory allows, and score meanwhile."""
@@ -265,6 +284,7 @@ class Task:
         for f in folds:
             train = self.splits[f].train
             own = None if self.weight is None else self.weight[train]
+            own = None if own is None or not (own > 0).any() else own  # refused with its split
             rows = self.X[train] if own is None else self.X[train[own > 0]]
             resolved = kernel.resolve(rows, None if own is None else own[own > 0])
             known.setdefault(repr(resolved), (resolved, []))[1].append(f)
@@ -286,17 +306,28 @@ class Task:
         self.blocked = self.blocked or not fits
         self.planned = max(self.planned, planned if fits else 0)
         usual = self.search._in_one(self.machine, work.settings)
-        return fits and usual and not _cold(work.kernel)
+        return fits and usual and not (work.kernel.compiled and _cold(work.kernel))
 
     def _solve(self, k: int, work: Work, cells: Cells) -> None:
         found = []
         if self._rooms.empty():  # meanwhile
             self._laid_out(work.settings[0], work.folds)
         with self._room() as room:
-            store = self.matrices.products(work.kernel)
-            matrix = self.matrices.matrix(
-                work.kernel, store, self._single(work), room, self._threads_now()
-            )
+            try:
+                store = self.matrices.products(work.kernel)
+                matrix = self.matrices.matrix(
+                    work.kernel, store, self._single(work), room, self._threads_now()
+                )
+            except MemoryError:
+                raise
+            except Exception as error:  # as GridSearchCV: it is of the cells of this kernel
+                self._failed(work, str(error), cells)
+                return
+            convex = _convex(work.kernel, matrix)
+            if convex is False:  # where a solver starts decides where it ends
+                cases = zip(work.chosen, work.settings, strict=True)
+                self._hard += [(c, f, setting) for c, setting in cases for f in work.folds]
+                return
             tell = functools.partial(self._tell, k)
             for part, members in self.search._members(work.settings):
                 settings = [work.settings[i] for i in part]
@@ -306,8 +337,14 @@ class Task:
                 found.append((part, settings, solved))
         for part, settings, solved in found:
             with self._scoring:
-                self._noted(solved, work.folds, settings, [work.chosen[i] for i in part], cells)
+                chosen = [work.chosen[i] for i in part]
+                self._noted(solved, work.folds, settings, chosen, cells, convex is True)
         self._shares[k] = 1.0
+
+    def _failed(self, work: Work, error: str, cells: Cells) -> None:
+        with self._scoring:
+            cells.errors += [error] * (len(work.chosen) * len(work.folds))
+            cells.status[np.ix_(work.chosen, work.folds)] = "failed"
 
     def _laid_out(self, setting: dict[str, Any], folds: list[int]) -> tuple[list[int], Any]:
         """Splits that can be fitted, and their chains; those that cannot say so."""
@@ -321,7 +358,7 @@ class Task:
             for f in folds:
                 split = self.splits[f]
                 try:
-                    if not split.error and split.machine is None:
+                    if not split.error and not split.chains:
                         search._prepare(self, split)
                 except ValueError as error:
                     split.error = str(error)
@@ -331,8 +368,13 @@ class Task:
                     fold += [len(work)] * len(chains)
                     work.append(f)
             held = [np.sort(self.place[self.splits[f].test]) for f in work]
-            self._layouts[key] = work, Layout.of(flat, held, fold) if work else None
-            return self._layouts[key]
+            layout = work, Layout.of(flat, held, fold) if work else None
+            if self._many:  # one portion in memory
+                self._layouts.clear()
+                for f in folds:
+                    self.splits[f].chains = []
+            self._layouts[key] = layout
+            return layout
 
     def _solve_along(
         self, settings: list[dict[str, Any]], members: Members, matrix: Any, folds: list[int],
@@ -359,7 +401,7 @@ class Task:
 
     def _noted(
         self, solved: Solved | None, folds: list[int], settings: list[dict[str, Any]],
-        chosen: list[int], cells: Cells,
+        chosen: list[int], cells: Cells, convex: bool,
     ) -> None:  # fmt: skip
         work = [] if solved is None else solved.folds
         for f in set(folds) - set(work):
@@ -372,11 +414,14 @@ class Task:
         ends = np.searchsorted(solved.layout.fold, np.arange(len(work) + 1))
         for k, f in enumerate(work):
             at = slice(ends[k], ends[k + 1])
-            self._note(solved.found, at, solved.refused[at], k, f, settings, chosen, cells, share)
+            self._note(
+                solved.found, at, solved.refused[at], k, f, settings, chosen, cells, share, convex
+            )
 
     def _note(
         self, found: Found, at: slice, refused: NDArray[np.str_], k: int, f: int,
         settings: list[dict[str, Any]], chosen: list[int], cells: Cells, share: float,
+        convex: bool,
     ) -> None:  # fmt: skip
         search, split = self.search, self.splits[f]
         tol = search._closer * self.machine.tol
@@ -395,7 +440,7 @@ class Task:
             if violation[q] > tol or not clear[q]:  # for the ordinary solver
                 self._hard.append((c, f, setting))
                 continue
-            cells.status[c, f] = "optimal"
+            cells.status[c, f] = "optimal" if convex else "stationary"
             cells.violation[c, f], cells.n_iter[c, f] = violation[q], steps[q]
             cells.gap[c, f] = gap[q] / size[q] if size[q] > 0 else 0.0
             cells.n_support[c, f], cells.fit_time[c, f] = found.n_support[k, q], share
@@ -448,13 +493,15 @@ class Task:
         """Ordinary fits, each from the solution before it."""
         along, settings, folds = self.search._along, work.settings, work.folds
         order = sorted(range(len(settings)), key=lambda k: settings[k].get(along, 0.0))
+        # With a limit of iterations the start decides too.
+        cold = _cold(work.kernel) or self.machine.max_iter != -1
         for i, f in enumerate(folds):
             machine: Any = None
             for j, k in enumerate(order):
                 if tell((i * len(order) + j) / (len(folds) * len(order))):
                     return
                 last = self._fit_one(settings[k], work.chosen[k], f, cells, machine)
-                machine = None if _cold(work.kernel) else last
+                machine = None if cold else last
         tell(1.0)
 
     def _fit_one(
@@ -525,7 +572,13 @@ class Task:
 
 def _cold(kernel: Any) -> bool:
     """Whether where a solver starts decides where it ends."""
-    return bool(kernel.compiled and kernel.mercer is not True)
+    return kernel.mercer is not True
+
+
+def _convex(kernel: Any, matrix: NDArray[Any]) -> bool | None:
+    """Whether K is positive semi-definite; None for unknown."""
+    known: bool | None = kernel.mercer
+    return Precomputed().gram(matrix).convex if known is None else known
 
 
 def _has_numbers(kernel: Kernel) -> bool:

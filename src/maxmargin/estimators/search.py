@@ -81,6 +81,10 @@ class _Classification(Search):
     def _kind_of(self, machine: Any) -> str:
         return self._kind
 
+    def _copies(self, task: Task) -> int:
+        count = len(np.unique(task.labels))
+        return max(count - int(task.machine.multi_class != "ovr"), 1)
+
     def _chains(self, task: Task, split: Split, setting: dict[str, Any]) -> list[Chain]:
         return split.chains
 
