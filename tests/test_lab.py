@@ -394,6 +394,11 @@ def test_tour_says_the_truth(session):
     stop, told = opened("How far a point reaches")
     assert set_(session, **stop.then)["n_support"] > 0.85 * 240
 
+    stop, told = opened("ν counts the failures")
+    assert told["note"] is None
+    set_(session, nu=0.2, solver="SMO")  # w = 0: rounding errors must not draw a boundary
+    assert not session.lanes[0].draw(session.document, session.view).any()
+
     _, told = opened("When no line exists")
     assert told["status"] == "infeasible"
 

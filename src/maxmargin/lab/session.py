@@ -46,6 +46,7 @@ Floats = NDArray[np.float64]
 _SLICE = 0.2  # seconds of solving per message
 _PROOF = 1.0  # seconds for a proof that a hard margin does not exist; it takes milliseconds
 _UNDO = 100
+_ROUNDING = 1e-12  # decision values that are all smaller stand for 0
 _FINE = 2.0  # how much finer the surface is when idle
 _VALUES = 20_000_000  # kernel values of one such surface: a fraction of a second
 _CASES = {
@@ -134,7 +135,10 @@ class Lane:
             rho = found["rho"]
             return (f - rho) / (rho if rho > 0 else 1.0)
         eta = found.get("eta", 1.0)
-        return (f + found.get("b", 0.0)) / (eta if eta > 0 else 1.0)
+        f = f + found.get("b", 0.0)
+        if np.abs(f).max(initial=0.0) < _ROUNDING:
+            f = np.zeros_like(f)  # w = 0: the signs of rounding errors are no boundary
+        return f / (eta if eta > 0 else 1.0)
 
     def parameters(self) -> dict[str, float]:
         """Return b, or b and η, or ρ, at the point shown."""

@@ -187,9 +187,8 @@ STOPS: tuple[Stop, ...] = (
         ("At most 3.", "Exactly 3.6 on average.", "At least 4."),
         0,
         "At most 3: failures ≤ ν(p+q)/2 ≤ support vectors, in each class. Count them: two of one "
-        "class, three of the other. Too small a ν leaves w = 0 here; above 2·min(p, q)/(p+q) = 1 "
-        "there is no solution.",
+        "class, three of the other. Then set ν to 0.2: too small, the hulls still meet and w = 0. "
+        "Above 2·min(p, q)/(p+q) = 1 there is no solution.",
         _open("six", problem="nu", nu=0.6, kernel=_LINEAR, solver="ADMM"),
-        {"nu": 0.2, "solver": "SMO"},
     ),
 )  # fmt: skip
