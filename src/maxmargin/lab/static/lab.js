@@ -1046,7 +1046,7 @@ class Lab {
     else if (header.type === "error") {
       this.pause();
       this.say(header.text[0].toUpperCase() + header.text.slice(1), true);
-      if (header.re !== null) this.line.ask({ type: "hello" }); // what was refused must not stand here
+      if (header.re !== null || !this.about) this.line.ask({ type: "hello" }); // what was refused must not stand here
     }
   }
 
