@@ -6,7 +6,10 @@ import sys
 
 def main() -> int:
     """Serve the lab; the exit status is 1 where that is not possible."""
-    parser = argparse.ArgumentParser(prog="python -m maxmargin.lab", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m maxmargin.lab",
+        description="Serve the lab on this machine and open it in the browser; Ctrl-C ends it.",
+    )
     parser.add_argument("--port", type=int, default=8765, help="on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
     given = parser.parse_args()
