@@ -606,6 +606,25 @@ def test_explain_a_row_with_a_missing_cell(run):
     assert set(changed["features"]) <= {"width", "size"}
 
 
+def test_missing_cells_that_no_median_fills_are_refused_by_name(run):
+    lines = Path("iris.csv").read_text().splitlines()
+    Path("gaps.csv").write_text("\n".join([*lines[:2], "," + lines[2].split(",", 1)[1]]) + "\n")
+    column = lines[0].split(",")[0]
+    for command in ("predict", "score"):
+        code, _, err = run(command, "m.skops", "gaps.csv")
+        assert code == 2
+        assert f"column '{column}' has a missing number" in err
+    assert run("explain", "m.skops", "gaps.csv", "--row", "1")[0] == 0
+    assert run("explain", "m.skops", "gaps.csv", "--row", "2")[0] == 2
+
+
+def test_data_in_the_place_of_the_model_is_told(run):
+    code, _, err = run("predict", "iris.csv", "m.skops")
+    assert code == 2
+    assert "The model comes before the data." in err
+    assert "--format" not in err
+
+
 def test_search_prints_its_grid(run):
     grid = ("--Cs", "1,10,100", "--gammas", "0.01,0.123456")
     code, out, _ = run("search", "iris.csv", *grid)
@@ -639,6 +658,16 @@ def test_convert_there_and_back(run):
     code, _, err = run("convert", "n.onnx", "o.skops")
     assert code == 2
     assert "can only be run" in err
+
+
+def test_convert_writes_both_libsvm_files_or_none(run):
+    text = Path("iris.csv").read_text().replace(",0\n", ",a\n").replace(",1\n", ",b\n")
+    Path("named.csv").write_text(text)
+    assert run("fit", "named.csv", "-o", "named.skops")[0] == 0
+    code, _, err = run("convert", "named.skops", "named.model")
+    assert code == 2
+    assert "labels are integers" in err
+    assert not list(Path().glob("named.model*"))
 
 
 def test_doctor_in_json(run):

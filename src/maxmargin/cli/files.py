@@ -39,15 +39,17 @@ def convert(
         Replace files that are there.
     """
     from maxmargin.cli.report import Reporter
+    from maxmargin.io.exchange import to_libsvm
     from maxmargin.io.models import EXTENSIONS, open_model, save
     from maxmargin.io.streams import formatted, refuse_existing
 
     say = Reporter(common)
-    kind = formatted(output, EXTENSIONS)
+    kind = formatted(output, EXTENSIONS, option="")
     refuse_existing(output, force)
     opened = open_model(model, trust_pickle=trust_pickle)
     written = [output]
     if kind == "libsvm" and hasattr(opened.model, "steps"):
+        to_libsvm(opened.machine)  # what has no place there is refused before a file is written
         written += _with_ranges(opened.model, output, force)
         save(opened.machine, output, overwrite=force)
         say.note(

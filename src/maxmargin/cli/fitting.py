@@ -55,7 +55,7 @@ def fit(
 
     say = Reporter(common)
     if out.output is not None:
-        formatted(out.output, EXTENSIONS)
+        formatted(out.output, EXTENSIONS, option="")
         refuse_existing(out.output, out.force)
     if libsvm is not None and machine != Machine():
         raise ValueError(
@@ -301,7 +301,7 @@ def search(
 
     say = Reporter(common)
     if out.output is not None:
-        formatted(out.output, EXTENSIONS)
+        formatted(out.output, EXTENSIONS, option="")
         refuse_existing(out.output, out.force)
     if estimator not in ("auto", "svc", "svr"):
         raise ValueError(f"--estimator {estimator}: allowed are auto, svc, svr.")

@@ -258,16 +258,17 @@ def _one_row(opened: Model, text: str, number: int, input: Input, say: Any) -> D
     from dataclasses import replace
     from pathlib import Path
 
-    from maxmargin.cli.using import model_batches
+    from maxmargin.cli.using import model_batches, refuse_missing
 
     if text == "-" or Path(text).exists():
         if number < 1:
             raise ValueError(f"--row {number}: rows are counted from 1.")
         before = 0
-        for rows in model_batches(opened, text, input, needed=False, say=say):
+        for rows in model_batches(opened, text, input, needed=False, say=say, complete=False):
             if number <= before + rows.X.shape[0]:
-                at = number - 1 - before
-                return replace(rows, X=rows.X[at : at + 1], y=None)
+                X = rows.X[number - 1 - before : number - before]
+                refuse_missing(opened, X, rows.names)
+                return replace(rows, X=X, y=None)
             before += rows.X.shape[0]
         raise ValueError(f"--row {number}: {text} has {before} rows.")
     return _typed(opened, text)

@@ -20,6 +20,7 @@ __all__ = [
     "model_batches",
     "opened_model",
     "predict",
+    "refuse_missing",
     "score",
     "wider",
 ]
@@ -75,7 +76,7 @@ def predict(
     kind = "json" if common.json and not to_file else output_format or "csv"
     if to_file:
         assert out.output is not None
-        kind = formatted(out.output, _OUTPUTS, output_format)
+        kind = formatted(out.output, _OUTPUTS, output_format, option="--output-format")
         refuse_existing(out.output, out.force)
     elif kind not in _OUTPUTS.values():
         raise ValueError(f"--output-format {kind}: allowed are {', '.join(_OUTPUTS.values())}.")
@@ -192,10 +193,15 @@ def _number_scores(y: Any, p: Any) -> dict[str, Any]:
 
 def opened_model(path: str, data: str, input: Input, trust_pickle: bool, say: Any) -> Model:
     """Load the model of a command, and say what is to be said about it."""
-    from maxmargin.io.models import open_model, warn_of_versions
+    from maxmargin.io.models import EXTENSIONS, open_model, warn_of_versions
+    from maxmargin.io.streams import formatted
 
-    if data == "-" and path == "-":
+    if path == "-":
         raise ValueError("only DATA can be '-'.")
+    try:
+        formatted(path, EXTENSIONS, option="")
+    except ValueError as error:
+        raise ValueError(f"{error} The model comes before the data.") from None
     opened = open_model(path, trust_pickle=trust_pickle)
     if opened.libsvm is not None and input.format in (None, "libsvm"):
         say.note("a LIBSVM model: nothing is scaled")
@@ -231,7 +237,7 @@ def columns_of(opened: Model, input: Input, *, needed: bool) -> Columns:
 
 
 def model_batches(
-    opened: Model, path: str, input: Input, *, needed: bool, say: Any
+    opened: Model, path: str, input: Input, *, needed: bool, say: Any, complete: bool = True
 ) -> Iterator[Data]:
     """The rows of a data file as the model takes them, a batch at a time."""
     from maxmargin.io.data import batches
@@ -242,7 +248,7 @@ def model_batches(
         columns = wider(columns)
     for rows in batches(path, format=input.format, columns=columns, zero=zero):
         say.note(*rows.notes)
-        yield fitting_rows(opened, rows)
+        yield fitting_rows(opened, rows, complete=complete)
 
 
 def wider(columns: Columns) -> Columns:
@@ -253,8 +259,8 @@ def wider(columns: Columns) -> Columns:
     return replace(columns, width=columns.width + 1)
 
 
-def fitting_rows(opened: Model, rows: Data) -> Data:
-    """The rows in the form that the model was trained on: as wide, dense or sparse."""
+def fitting_rows(opened: Model, rows: Data, *, complete: bool = True) -> Data:
+    """The rows in the form that the model was trained on: as wide, dense or sparse, complete."""
     from dataclasses import replace
 
     import scipy.sparse as sp
@@ -282,7 +288,27 @@ def fitting_rows(opened: Model, rows: Data) -> Data:
         X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
     if X.shape[1] != width:
         raise ValueError(f"the data have {X.shape[1]} features, the model has {width}.")
+    if complete:
+        refuse_missing(opened, X, rows.names)
     return replace(rows, X=X)
+
+
+def refuse_missing(opened: Model, X: Any, names: Sequence[str]) -> None:
+    """Refuse missing numbers that nothing before the machine fills in."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    if sp.issparse(X) or not (missing := X != X).any():  # only NaN differs from itself
+        return
+    row, column = (int(k) for k in np.argwhere(missing)[0])
+    ready = opened.prepared(X[row : row + 1])
+    ready = ready.toarray() if sp.issparse(ready) else np.asarray(ready)
+    if (ready != ready).any():
+        name = repr(names[column]) if names else str(column + 1)
+        raise ValueError(
+            f"column {name} has a missing number, and the model knows no median to fill in: there "
+            "was none missing in its training data. Fill it, or leave the row out."
+        )
 
 
 def _predicted(opened: Model, rows: Data, scores: bool, probabilities: bool) -> dict[str, Any]:

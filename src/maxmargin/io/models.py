@@ -115,7 +115,7 @@ def save(
     >>> open_model(path).about["data"]["labels"]
     {'a': 2, 'b': 2}
     """
-    kind = formatted(str(path), EXTENSIONS, format)
+    kind = formatted(str(path), EXTENSIONS, format, option="format=")
     if isinstance(model, Model):
         model, about = model.model, {**model.about, **(about or {})}
     if not hasattr(model, "get_params"):
@@ -196,7 +196,7 @@ def open_model(
     >>> held.about["certificate"]["status"], held.machine.predict([[0.1]])
     ('optimal', array(['low'], dtype='<U4'))
     """
-    kind = formatted(str(path), EXTENSIONS, format)
+    kind = formatted(str(path), EXTENSIONS, format, option="format=")
     if kind == "joblib" and not trust_pickle:
         raise ValueError(
             f"{path}: a joblib file can execute any code when it is loaded; if you trust who wrote "

@@ -22,7 +22,9 @@ _OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 DAMAGE = (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile)
 
 
-def formatted(path: str, known: dict[str, str], given: str | None = None) -> str:
+def formatted(
+    path: str, known: dict[str, str], given: str | None = None, *, option: str = "--format"
+) -> str:
     """Return the format of a file: what was given, or what its extension says.
 
     Parameters
@@ -32,6 +34,8 @@ def formatted(path: str, known: dict[str, str], given: str | None = None) -> str
     known : dict of str to str
         From extensions, with the dot, to formats.
     given : str, optional
+    option : str
+        What says the format where the extension does not; "" where nothing can.
 
     Examples
     --------
@@ -44,15 +48,19 @@ def formatted(path: str, known: dict[str, str], given: str | None = None) -> str
             raise ValueError(f"format {given!r} is not known; it is one of {', '.join(formats)}.")
         return given
     if path == "-":
-        raise ValueError(f"'-' has no extension: say --format, one of {', '.join(formats)}.")
+        raise ValueError(
+            f"'-' has no extension: say {option}, one of {', '.join(formats)}."
+            if option
+            else f"'-' has no extension; allowed are files, {', '.join(known)}."
+        )
     suffixes = [s.lower() for s in Path(path).suffixes]
     while suffixes and suffixes[-1] in _OPENERS:
         suffixes.pop()
     if suffixes and suffixes[-1] in known:
         return known[suffixes[-1]]
     raise ValueError(
-        f"{path}: the extension does not tell the format; allowed are {', '.join(known)}, or say "
-        f"--format, one of {', '.join(formats)}."
+        f"{path}: the extension does not tell the format; allowed are {', '.join(known)}"
+        + (f", or say {option}, one of {', '.join(formats)}." if option else ".")
     )
 
 
