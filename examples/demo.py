@@ -77,7 +77,7 @@ def column(clf, certificate, X_test, y_test, seconds):
         "support vectors": f"{clf.n_support_.sum()}",
         "primal": f"{certificate.primal:.8g}",
         "dual (higher is better)": f"{certificate.dual:.8g}",
-        "gap": f"{certificate.gap:.1e}",
+        "relative gap": f"{certificate.relative_gap:.1e}",
         "KKT violation": f"{certificate.kkt_violation:.1e}",
         "test accuracy": f"{clf.score(X_test, y_test):.2%}",
         "seconds": f"{seconds:.4f}",
