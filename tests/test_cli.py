@@ -618,6 +618,14 @@ def test_missing_cells_that_no_median_fills_are_refused_by_name(run):
     assert run("explain", "m.skops", "gaps.csv", "--row", "2")[0] == 2
 
 
+def test_decimal_commas_are_no_categories(run):
+    Path("comma.csv").write_text("a;b;target\n1,5;2,5;x\n1,7;3,5;y\n2,5;2,0;x\n3,1;2,2;y\n")
+    code, _, err = run("fit", "comma.csv")
+    assert code == 2
+    assert "line 2: '1,5' in column 'a' is not a number. Write decimal points" in err
+    assert run("fit", "comma.csv", "--categorical", "a", "--categorical", "b")[0] == 0
+
+
 def test_data_in_the_place_of_the_model_is_told(run):
     code, _, err = run("predict", "iris.csv", "m.skops")
     assert code == 2

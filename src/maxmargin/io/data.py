@@ -448,6 +448,16 @@ def _parse_text(arrow: Any, reader: Any, place: _TextPlace, plan: _Plan, columns
         raise ValueError(f"from line {place.line}: {str(error).splitlines()[0]}") from None
 
 
+def _refuse_commas(given: list[str], values: NDArray[Any], name: str, place: Any) -> None:
+    """Refuse a column most of whose texts are numbers with a decimal comma."""
+    if 2 * sum("," in v and is_number(v.replace(",", ".", 1)) for v in given) > len(given):
+        row = next(k for k, v in enumerate(values) if v is not None and "," in v)
+        raise ValueError(
+            f"{_no_number(place.of(row), values[row], name)} Write decimal points, or say "
+            f"--categorical {name} if the column holds categories."
+        )
+
+
 def _no_number(where: str, cell: str, name: str) -> str:
     return f"{where}: {cell[:20]!r} in column {name!r} is not a number."
 
@@ -597,6 +607,7 @@ def _texts(arrow: Any, column: Any, name: str, place: Any, checked: bool) -> NDA
             f"{_no_number(wrong[0], str(wrong[1]), name)} Mend it, or say --categorical {name} if "
             "the column holds categories."
         )
+    _refuse_commas(given, values, name, place)
     if len(set(given)) > _MANY and 2 * len(set(given)) > len(values):
         raise ValueError(
             f"column {name!r} has {len(set(given))} different texts in {len(values)} rows; leave "
