@@ -314,6 +314,8 @@ def search(
         "refine": refine,
         "max_time": max_time,
     }
+    if out.output is None:
+        say.note("no --output: the model will not be saved")
     searcher = _searcher(_last(template), settings | _grid(Cs, gammas))
     model = _with_last(template, searcher)
     stopped, seconds = _fit(model, training, say, done="best_estimator_")

@@ -101,6 +101,8 @@ def verify(
         "proof": plain(proof),
         "claim": claim,
     }
+    if same is False and not holds:
+        facts["reason"] = reason = f"these are not the data it was trained on: {reason}"
     known = {None: "the file does not tell", True: "yes", False: "NO"}[same]
     text = f"{'holds' if holds else 'NO'}: {reason}\n{proof}\nsame data     {known}"
     say.result(facts, text)
@@ -158,7 +160,10 @@ def _judge(
         return False, f"the coefficients are not feasible: off by {proof.distance:.2g}"
     if said is not None and found > said * (1 + 1e-3) + 1e-9:
         return False, f"the file says relative gap {said:.2g}, but it is {found:.2g}"
-    return True, f"{status or 'stopped early'}, relative gap {found:.2g}" + (
+    ended = status or "stopped early"
+    if proof.status is None:
+        ended += " and no optimum, as the file says"
+    return True, f"{ended}, relative gap {found:.2g}" + (
         f" (claimed {said:.2g})" if said is not None else " (none was claimed)"
     )
 

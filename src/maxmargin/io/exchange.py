@@ -198,7 +198,10 @@ def _integer_labels(classes: Any) -> NDArray[np.int64]:
     )
     if not whole or np.abs(classes.astype(np.float64)).max() >= 2**31:
         shown = ", ".join(map(repr, classes.tolist()[:5]))
-        raise ValueError(f"LIBSVM's labels are integers; the classes here are {shown}.")
+        raise ValueError(
+            f"LIBSVM's labels are integers; the classes here are {shown}. Number them in the data, "
+            "and fit again."
+        )
     labels: NDArray[np.int64] = classes.astype(np.int64)
     return labels
 
