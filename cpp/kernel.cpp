@@ -27,6 +27,7 @@ Measure measure_of(Op op, bool by_differences) {
 }
 
 bool is_leaf(Op op) { return op < Op::add; }
+bool is_binary(Op op) { return op == Op::add || op == Op::mul; }
 
 template <class P>
 MM_INLINE P power(P base, int exponent) {
@@ -150,6 +151,33 @@ void run_leaf(const Instruction& in, const P* x, const Block<P>& a, const P* nv,
     });
 }
 
+// Runs a program over `cells` numbers at a time; value(in, target) computes a leaf. The first leaf
+// is written straight into `out`; further ones need a stack above it.
+template <class T, class Leaf>
+void run(std::span<const Instruction> code, std::size_t cells, Stack<T>& spare, T* out,
+         const Leaf& value) {
+    std::vector<T*> stack;
+    for (const auto& in : code) {
+        if (!is_leaf(in.op)) {
+            T* top = stack.back();
+            if (is_binary(in.op)) stack.pop_back();
+            simd([&]() MM_LAMBDA {
+                combine(in, stack.back(), top, static_cast<std::int64_t>(cells));
+            });
+            continue;
+        }
+        T* target = out;
+        if (!stack.empty()) {
+            if (spare.size() < stack.size()) spare.emplace_back();
+            auto& room = spare[stack.size() - 1];
+            if (room.size() < cells) room.resize(cells);
+            target = room.data();
+        }
+        value(in, target);
+        stack.push_back(target);
+    }
+}
+
 // A bound on |dk / d||u - v||^2|. For nu = 1/2 there is none: near 0 the kernel answers to the
 // distance itself, so that rounding of its square shows up as the root, 1e-8.
 double leaf_steepness(const Instruction& in) {
@@ -199,7 +227,7 @@ double Program::steepness() const {
     for (const auto& in : code) {
         if (is_leaf(in.op)) stack.push_back(leaf_steepness(in));
         if (in.op == Op::pow) stack.back() *= in.a;
-        if (in.op == Op::add || in.op == Op::mul) {
+        if (is_binary(in.op)) {
             const double right = stack.back();
             stack.pop_back();
             stack.back() += right;
@@ -279,30 +307,11 @@ void Basis<P>::tile(const Block<P>& a, std::int64_t first, std::int64_t count, T
                             workspace.spare);
         }
     const P* norms = norms_.empty() ? nullptr : norms_.data() + first;
-    // The first leaf is written straight into `out`; further ones need a stack above it.
-    std::vector<T*> stack;
-    auto& spare = std::get<Stack<T>>(workspace.stacks);
-    for (const auto& in : program_->code) {
-        if (!is_leaf(in.op)) {
-            const bool binary = in.op == Op::add || in.op == Op::mul;
-            T* top = stack.back();
-            if (binary) stack.pop_back();
-            simd([&]() MM_LAMBDA {
-                combine(in, stack.back(), top, static_cast<std::int64_t>(cells));
-            });
-            continue;
-        }
-        T* target = out;
-        if (!stack.empty()) {
-            if (spare.size() < stack.size()) spare.emplace_back();
-            auto& room = spare[stack.size() - 1];
-            if (room.size() < cells) room.resize(cells);
-            target = room.data();
-        }
-        const auto& x = workspace.measured[static_cast<int>(measure_of(in.op, by_differences_))];
-        run_leaf(in, x.data(), a, norms, count, target);
-        stack.push_back(target);
-    }
+    run(program_->code, cells, std::get<Stack<T>>(workspace.stacks), out,
+        [&](const Instruction& in, T* target) {
+            const auto what = static_cast<int>(measure_of(in.op, by_differences_));
+            run_leaf(in, workspace.measured[what].data(), a, norms, count, target);
+        });
 }
 
 bool of_dots(const Program& program) {
@@ -329,24 +338,11 @@ struct RowOfDots {
             for (std::int64_t j = 0; j < count; ++j) x[j] = products[from.rows[first + j]];
             products = x.data();
         }
-        std::vector<T*> stack;
-        for (const auto& in : from.program.code) {
-            if (!is_leaf(in.op)) {
-                const bool binary = in.op == Op::add || in.op == Op::mul;
-                T* top = stack.back();
-                if (binary) stack.pop_back();
-                simd([&]() MM_LAMBDA { combine(in, stack.back(), top, count); });
-                continue;
-            }
-            T* target = out;
-            if (!stack.empty()) {
-                if (spare.size() < stack.size()) spare.emplace_back(x.size());
-                target = spare[stack.size() - 1].data();
-            }
-            const double* norms = from.norms.data() + first;
-            simd([&]() MM_LAMBDA { leaf(in, products, from.norms[r], norms, count, target); });
-            stack.push_back(target);
-        }
+        const double* norms = from.norms.data() + first;
+        run(from.program.code, static_cast<std::size_t>(count), spare, out,
+            [&](const Instruction& in, T* target) {
+                simd([&]() MM_LAMBDA { leaf(in, products, from.norms[r], norms, count, target); });
+            });
         if (first <= r && r < first + count) out[r - first] = static_cast<T>(from.diagonal[r]);
     }
 };
@@ -408,30 +404,17 @@ template void Dots::fill(double*, Pool&) const;
 std::vector<double> diagonal(const Rows& rows, const Program& program) {
     std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
     std::iota(all.begin(), all.end(), 0);
-    std::vector<std::vector<double>> stack;
-    for (const auto& in : program.code) {
-        if (!is_leaf(in.op)) {
-            auto top = std::move(stack.back());
-            const bool binary = in.op == Op::add || in.op == Op::mul;
-            if (binary)
-                stack.pop_back();
-            else
-                stack.back() = std::move(top);
-            auto& below = stack.back();
-            combine(in, below.data(), binary ? top.data() : below.data(),
-                    static_cast<std::int64_t>(below.size()));
-            continue;
-        }
+    std::vector<double> out(all.size());
+    Stack<double> spare;
+    run(program.code, out.size(), spare, out.data(), [&](const Instruction& in, double* target) {
         if (is_radial(in.op) || in.op == Op::laplacian || in.op == Op::chi2) {
-            stack.emplace_back(all.size(), 1.0);  // distance 0
-            continue;
+            std::fill_n(target, out.size(), 1.0);  // distance 0
+            return;
         }
-        auto x = self_measure(rows, all, measure_of(in.op, false));
-        leaf<double, double>(in, x.data(), 0.0, nullptr, static_cast<std::int64_t>(x.size()),
-                             x.data());
-        stack.push_back(std::move(x));
-    }
-    return std::move(stack.back());
+        const auto x = self_measure(rows, all, measure_of(in.op, false));
+        leaf<double>(in, x.data(), 0.0, nullptr, std::ssize(x), target);
+    });
+    return out;
 }
 
 double squared_radius(const Rows& rows) {
