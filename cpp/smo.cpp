@@ -21,7 +21,7 @@ constexpr std::int64_t late = 8;  // so many working sets are few rows: found by
 
 Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
          double tolerance, bool shrinking, bool single_rows, std::int64_t cache_bytes,
-         std::int64_t working_set, bool fixed_too)
+         std::int64_t working_set)
     : tol(tolerance),
       problem_(std::move(problem)),
       beta_(std::move(beta)),
@@ -37,7 +37,7 @@ Smo::Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<c
     const auto& p = problem_;
     all_F_.resize(p.diagonal.size() * static_cast<std::size_t>(p.blocks), 0.0);
     for (std::int64_t k = 0; k < static_cast<std::int64_t>(p.s.size()); ++k)
-        if (p.l[k] < p.u[k] || fixed_too) order_.push_back(k);
+        if (p.l[k] < p.u[k]) order_.push_back(k);
     const auto before = [&](auto a, auto b) {
         return std::tuple(p.group[a], p.row[a], block_of(a), a) <
                std::tuple(p.group[b], p.row[b], block_of(b), b);
@@ -99,8 +99,7 @@ void Smo::lay_out(const std::vector<char>& in_play) {
     gather();
     up_.resize(position_.size());
     down_.resize(position_.size());
-    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
-        set_candidates(slot);
+    set_all_candidates();
     all_in_play_ = std::ranges::all_of(in_play, [](char c) { return c != 0; });
     if (all_in_play_) aside_.clear();
 }
@@ -130,6 +129,11 @@ void Smo::set_candidates(std::int64_t slot) {
         if (beta_[k] < problem_.u[k]) up_[slot] = std::max(up_[slot], candidate(k));
         if (beta_[k] > problem_.l[k]) down_[slot] = std::min(down_[slot], candidate(k));
     }
+}
+
+void Smo::set_all_candidates() {
+    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
+        set_candidates(slot);
 }
 
 // Now and then: did the steps since the last look lower the objective by more than its rounding?
@@ -408,8 +412,7 @@ std::pair<double, double> Smo::objective() const {
 void Smo::assign(std::vector<double> beta) {
     beta_ = std::move(beta);
     current_ = false;
-    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
-        set_candidates(slot);
+    set_all_candidates();
 }
 
 void Smo::rebalance() {
@@ -437,8 +440,7 @@ void Smo::rebalance() {
             beta_[k] = std::abs(end - old) <= std::abs(off) ? end : old + off;
             missing[g] -= static_cast<long double>(beta_[k]) - old;
         }
-    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
-        set_candidates(slot);
+    set_all_candidates();
 }
 
 void Smo::refresh(std::span<const double> kbeta) {
@@ -465,8 +467,7 @@ void Smo::rescale(double factor) {
     for (auto& value : all_F_) value *= factor;
     for (auto& some : aside_)
         for (auto& value : some.was) value *= factor;
-    for (std::int64_t slot = 0; slot < static_cast<std::int64_t>(position_.size()); ++slot)
-        set_candidates(slot);
+    set_all_candidates();
 }
 
 Counters Smo::counters() const {

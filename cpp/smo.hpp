@@ -45,10 +45,10 @@ class Smo {
  public:
     // `kbeta` is K beta per row of the Gram, and within it per block; without it (one block only)
     // the first steps sum it up from rows of the cache. K beta is kept up to date for rows that a
-    // variable can move, or with `fixed_too` for all.
+    // variable can move.
     Smo(Source source, Quadratic problem, std::vector<double> beta, std::span<const double> kbeta,
         double tol, bool shrinking, bool single_rows, std::int64_t cache_bytes,
-        std::int64_t working_set = 0, bool fixed_too = false);
+        std::int64_t working_set = 0);
 
     // At most `iterations` steps and about `seconds`.
     Outcome step(std::int64_t iterations, double seconds, int threads);
@@ -121,6 +121,7 @@ class Smo {
 
     void lay_out(const std::vector<char>& in_play);
     void set_candidates(std::int64_t slot);
+    void set_all_candidates();
     double candidate(std::int64_t variable) const;
     double snapped(std::int64_t variable, double value) const;
     std::int64_t best_variable(std::int64_t slot, bool up) const;
