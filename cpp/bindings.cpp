@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <initializer_list>
 #include <memory>
-#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -110,11 +109,7 @@ std::shared_ptr<const mm::Program> program_from(const Code& code) {
 // Indices of all rows when none are named; checked, because C++ reads memory by them.
 std::vector<std::int64_t> chosen_from(const RowsHandle& handle, const nb::object& chosen) {
     const auto n = mm::height(handle.rows);
-    if (chosen.is_none()) {
-        std::vector<std::int64_t> all(static_cast<std::size_t>(n));
-        std::iota(all.begin(), all.end(), 0);
-        return all;
-    }
+    if (chosen.is_none()) return mm::all_rows(handle.rows);
     auto indices = copy(nb::cast<Indices>(chosen));
     for (const auto i : indices)
         if (i < 0 || i >= n) throw nb::index_error("row index out of range");

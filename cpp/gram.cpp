@@ -1,7 +1,6 @@
 #include "gram.hpp"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "simd.hpp"
@@ -32,9 +31,7 @@ double price_of(const Source& source) {
 
 // Whether squares of these data, and a gamma of their scale, are well inside the range of float.
 bool fits_single(const Rows& rows) {
-    std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
-    std::iota(all.begin(), all.end(), 0);
-    const auto norms = squared_norms(rows, all, {});
+    const auto norms = squared_norms(rows, all_rows(rows), {});
     const double largest = norms.empty() ? 0.0 : *std::ranges::max_element(norms);
     return largest == 0 || (largest > 1e-30 && largest < 1e30);
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 
 #include "blas.hpp"
@@ -402,8 +401,7 @@ template void Dots::fill(float*, Pool&) const;
 template void Dots::fill(double*, Pool&) const;
 
 std::vector<double> diagonal(const Rows& rows, const Program& program) {
-    std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
-    std::iota(all.begin(), all.end(), 0);
+    const auto all = all_rows(rows);
     std::vector<double> out(all.size());
     Stack<double> spare;
     run(program.code, out.size(), spare, out.data(), [&](const Instruction& in, double* target) {
@@ -418,8 +416,7 @@ std::vector<double> diagonal(const Rows& rows, const Program& program) {
 }
 
 double squared_radius(const Rows& rows) {
-    std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
-    std::iota(all.begin(), all.end(), 0);
+    const auto all = all_rows(rows);
     const auto norms = squared_norms(rows, all, mean(rows, all));
     return norms.empty() ? 0.0 : *std::ranges::max_element(norms);
 }

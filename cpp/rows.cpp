@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <type_traits>
 
 #include "simd.hpp"
@@ -102,6 +103,12 @@ double mean_work(const Rows& rows) {
                                : 0.0;
         },
         rows);
+}
+
+std::vector<std::int64_t> all_rows(const Rows& rows) {
+    std::vector<std::int64_t> all(static_cast<std::size_t>(height(rows)));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
 }
 
 std::vector<double> mean(const Rows& rows, std::span<const std::int64_t> chosen) {

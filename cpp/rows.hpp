@@ -40,6 +40,8 @@ inline std::int64_t width(const Rows& rows) {
 double mean_work(const Rows& rows);
 inline bool is_sparse(const Rows& rows) { return rows.index() >= 2; }
 
+std::vector<std::int64_t> all_rows(const Rows& rows);  // their numbers, 0, 1, ...
+
 // Mean of the given rows; empty for sparse rows, which are never centred.
 std::vector<double> mean(const Rows& rows, std::span<const std::int64_t> chosen);
 
