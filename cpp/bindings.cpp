@@ -30,23 +30,25 @@ using namespace nb::literals;
 
 namespace {
 
-using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Indices = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
-using Coefficients = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Doubles = Array<double>;
+using Indices = Array<std::int64_t>;
+using Cells = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Vector = nb::ndarray<nb::numpy, double, nb::ndim<1>>;
 using Matrix = nb::ndarray<nb::numpy, double, nb::ndim<2>>;
 
 template <class T>
 using Table = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
 template <class T>
-using Array = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Room = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;  // to be written to
 
 template <class T>
-std::span<const T> view(const nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>& a) {
+std::span<const T> view(const Array<T>& a) {
     return {a.data(), a.shape(0)};
 }
 template <class T>
-std::vector<T> copy(const nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>& a) {
+std::vector<T> copy(const Array<T>& a) {
     return {a.data(), a.data() + a.shape(0)};
 }
 
@@ -158,9 +160,7 @@ struct BasisHandle {
 
     // All entries of a square of its rows, into memory that is there already.
     template <class T>
-    void fill(const RowsHandle& z,
-              const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out,
-              int threads) const {
+    void fill(const RowsHandle& z, const Room<T>& out, int threads) const {
         const auto n = static_cast<std::size_t>(basis.size());
         if (out.shape(0) != n || out.shape(1) != n)
             throw std::invalid_argument("room for a square of the rows of the basis");
@@ -172,8 +172,8 @@ struct BasisHandle {
         mm::symmetric_matrix(basis, z.rows, out.data(), pool);
     }
 
-    Matrix combine(const RowsHandle& z, std::int64_t first, std::int64_t count,
-                   const Coefficients& coef, int threads, bool single) const {
+    Matrix combine(const RowsHandle& z, std::int64_t first, std::int64_t count, const Cells& coef,
+                   int threads, bool single) const {
         check(z, first, count);
         if (static_cast<std::int64_t>(coef.shape(0)) != basis.size())
             throw std::invalid_argument("one row of coefficients per basis row");
@@ -285,8 +285,6 @@ std::pair<Vector, Vector> columns(const std::vector<T>& pairs, double T::* first
     return {vector_from(std::move(a)), vector_from(std::move(b))};
 }
 
-using Cells = nb::ndarray<const double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-
 std::shared_ptr<const mm::Program> check_dots(const Code& code, const Cells& dots,
                                               const Doubles& norms, const Indices& rows,
                                               const Doubles& diagonal) {
@@ -302,8 +300,7 @@ std::shared_ptr<const mm::Program> check_dots(const Code& code, const Cells& dot
 // Into `out`, whose memory is there already.
 template <class T>
 void from_dots(const Code& code, const Cells& dots, const Doubles& norms, const Indices& rows,
-               const Doubles& diagonal,
-               const nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>& out, int threads) {
+               const Doubles& diagonal, const Room<T>& out, int threads) {
     const auto program = check_dots(code, dots, norms, rows, diagonal);
     if (out.shape(0) != rows.shape(0) || out.shape(1) != rows.shape(0))
         throw std::invalid_argument("room for a square of these rows");
@@ -315,7 +312,7 @@ void from_dots(const Code& code, const Cells& dots, const Doubles& norms, const 
 }
 
 Matrix combine_dots(const Code& code, const Cells& dots, const Doubles& norms, const Indices& rows,
-                    const Doubles& diagonal, const Coefficients& coef, int threads) {
+                    const Doubles& diagonal, const Cells& coef, int threads) {
     const auto program = check_dots(code, dots, norms, rows, diagonal);
     if (coef.shape(0) != rows.shape(0))
         throw std::invalid_argument("one row of coefficients per row");
@@ -331,9 +328,7 @@ Matrix combine_dots(const Code& code, const Cells& dots, const Doubles& norms, c
     return matrix_from(std::move(out), coef.shape(0), coef.shape(1));
 }
 
-std::vector<double> flat(const Coefficients& a) {
-    return {a.data(), a.data() + a.shape(0) * a.shape(1)};
-}
+std::vector<double> flat(const Cells& a) { return {a.data(), a.data() + a.shape(0) * a.shape(1)}; }
 
 std::size_t extent(std::int64_t count) { return static_cast<std::size_t>(count); }
 
@@ -363,7 +358,7 @@ bool is_square(const mm::Rows& rows) {
 }
 
 // C++ reads memory by these.
-void check_chains(const mm::Family::Chains& c, const Coefficients& m) {
+void check_chains(const mm::Family::Chains& c, const Cells& m) {
     const auto count = c.first.size() - 1, variables = c.s.size();
     bool fine = are_ends(c.first, variables) && are_ends(c.first_held, c.held.size()) &&
                 c.fold.size() == count && c.patch.size() == count && m.shape(0) == count;
@@ -380,20 +375,14 @@ void check_chains(const mm::Family::Chains& c, const Coefficients& m) {
 }
 
 void check_family(const RowsHandle& square, const mm::Family::Chains& c, const Doubles& diagonal,
-                  const Coefficients& members, const Doubles& beta, const Coefficients& kbeta,
+                  const Cells& members, const Doubles& beta, const Cells& kbeta,
                   const Indices& skip) {
     const auto n = static_cast<std::int64_t>(diagonal.shape(0));
     const auto count = c.first.size() - 1;
     const auto inside = [n](std::int64_t row) { return row < n; };
-    const bool dense = std::visit(
-        [&](const auto& K) {
-            if constexpr (requires { K.row_stride; })
-                return K.n == K.d && K.n == n && K.column_stride == 1;
-            return false;
-        },
-        square.rows);
-    bool fine = dense && members.shape(0) > 0 && members.shape(1) == 3 &&
-                std::ranges::all_of(c.row, inside) && std::ranges::all_of(c.held, inside);
+    bool fine = is_square(square.rows) && mm::height(square.rows) == n && members.shape(0) > 0 &&
+                members.shape(1) == 3 && std::ranges::all_of(c.row, inside) &&
+                std::ranges::all_of(c.held, inside);
     if (beta.shape(0) > 0 || kbeta.shape(0) > 0)
         fine = fine && beta.shape(0) == c.s.size() && kbeta.shape(0) == count &&
                static_cast<std::int64_t>(kbeta.shape(1)) == n;
@@ -666,8 +655,8 @@ NB_MODULE(_core, m) {
             "__init__",
             [](ChainsHandle* self, const Indices& first, const Doubles& s, const Doubles& l,
                const Doubles& u, const Doubles& D, const Indices& row, const Indices& group,
-               const Coefficients& m, const Indices& fold, const Indices& first_held,
-               const Indices& held, const Indices& patch) {
+               const Cells& m, const Indices& fold, const Indices& first_held, const Indices& held,
+               const Indices& patch) {
                 if (first.shape(0) == 0) throw std::invalid_argument("no chain of problems");
                 mm::Family::Chains chains{
                     copy(first), copy(s),          copy(l),
@@ -686,8 +675,8 @@ NB_MODULE(_core, m) {
         .def(
             "__init__",
             [](mm::Family* self, const RowsHandle& square, const ChainsHandle& chains,
-               const Doubles& diagonal, const Coefficients& members, const Doubles& beta,
-               const Coefficients& kbeta, const Indices& skip, double tol, std::int64_t steps) {
+               const Doubles& diagonal, const Cells& members, const Doubles& beta,
+               const Cells& kbeta, const Indices& skip, double tol, std::int64_t steps) {
                 load_blas();
                 check_family(square, *chains.chains, diagonal, members, beta, kbeta, skip);
                 std::vector<mm::Family::Member> factors;
