@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "blas.hpp"
 #include "memory.hpp"
@@ -27,14 +28,16 @@ struct Face {
     std::int64_t size() const { return std::ssize(free); }
 };
 
-Face face_of(const Quadratic& q, std::span<const double> beta, std::span<const double> gradient) {
+// Those of the candidates that are free at beta; the gradient of each lies at its place among them.
+Face face_of(const Quadratic& q, std::span<const std::int64_t> candidates,
+             std::span<const double> gradient, std::span<const double> beta) {
     Face face;
     std::vector<std::int64_t> name(q.m.size(), -1);
-    for (std::int64_t k = 0; k < std::ssize(q.s); ++k) {
+    for (std::size_t a = 0; a < candidates.size(); ++a) {
+        const auto k = candidates[a], g = q.group[k];
         if (!(q.l[k] < beta[k] && beta[k] < q.u[k])) continue;
         face.free.push_back(k);
-        face.gradient.push_back(gradient[k]);
-        const auto g = q.group[k];
+        face.gradient.push_back(gradient[a]);
         if (g >= 0 && name[g] < 0) name[g] = face.groups++;
         face.group.push_back(g < 0 ? -1 : name[g]);
     }
@@ -165,28 +168,14 @@ bool search(Face& face, const Quadratic& q, std::span<const double> beta, std::v
     return false;
 }
 
-// What is left of a face once some of its variables have met their bounds.
-Face restricted(const Face& face, const Quadratic& q, std::span<const double> beta) {
-    Face part;
-    std::vector<std::int64_t> name(static_cast<std::size_t>(face.groups), -1);
-    for (std::int64_t a = 0; a < face.size(); ++a) {
-        const auto k = face.free[a];
-        if (!(q.l[k] < beta[k] && beta[k] < q.u[k])) continue;
-        part.free.push_back(k);
-        part.gradient.push_back(face.gradient[a]);
-        const auto g = face.group[a];
-        if (g >= 0 && name[g] < 0) name[g] = part.groups++;
-        part.group.push_back(g < 0 ? -1 : name[g]);
-    }
-    return part;
-}
-
 }  // namespace
 
 template <class S>
 bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::span<const double> gradient,
                       std::vector<double>& beta) {
-    auto face = face_of(q, beta, gradient);
+    std::vector<std::int64_t> all(q.s.size());
+    std::iota(all.begin(), all.end(), 0);
+    auto face = face_of(q, all, gradient, beta);
     if (face.size() > largest) return false;
     bool better = false;
     std::vector<double> to;
@@ -196,7 +185,7 @@ bool minimise_on_face(const Dense<S>& K, const Quadratic& q, std::span<const dou
         if (!aim(face) || !search(face, q, beta, to, whole)) break;
         better = true;
         for (std::int64_t a = 0; a < face.size(); ++a) beta[face.free[a]] = to[a];
-        auto rest = restricted(face, q, beta);
+        auto rest = face_of(q, face.free, face.gradient, beta);
         if (whole && rest.size() == face.size()) break;  // the face has its minimum
         rest.H = std::move(face.H);                      // its memory
         rest.room = face.room;
