@@ -261,11 +261,10 @@ class LogisticProblem:
             if worse:
                 totals = np.bincount(self.codes, weights=self.C, minlength=self.n_outputs)
                 ratio = np.log(totals / np.maximum(mass, 1e-300))
-                scaled = b + ratio - ratio.mean()
-                other = self.pull(kbeta + scaled)
-                if worse and np.abs(ratio).max() <= 1e-12:  # rounding is all that is left
+                if np.abs(ratio).max() <= 1e-12:  # rounding is all that is left
                     break
-                new, after = scaled, other
+                new = b + ratio - ratio.mean()
+                after = self.pull(kbeta + new)
             b, pull = new, after
         return b
 

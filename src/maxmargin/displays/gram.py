@@ -220,12 +220,12 @@ class GramDisplay:
         self.figure_ = self.ax_.figure
         n, pen = len(self.K), Pen(self.ax_, 1)
         self.image_ = ax.imshow(self.K, cmap=cmap, interpolation="nearest", extent=(0, n, n, 0))
-        self._draw_borders(n)
+        self._draw_borders()
         self.colorbar_ = self._draw_colorbar(pen) if colorbar else None
         write(self.ax_, xlabel=self.xlabel, title=self.title)
         return self
 
-    def _draw_borders(self, n: int) -> None:
+    def _draw_borders(self) -> None:
         self.borders_: list[Any] = []
         if self.edges is None or self.classes is None:
             return

@@ -33,7 +33,6 @@ EXTENSIONS = {
     ".svm": "libsvm",
     ".svmlight": "libsvm",
 }
-TABLES = ("csv", "tsv", "parquet", "arrow")
 
 _BLOCK = 1 << 23  # bytes of text in a batch
 _CELLS = 1 << 20  # cells in a batch
@@ -646,7 +645,7 @@ def _npz(file: IO[bytes], columns: Columns, size: int | None) -> Iterator[Data]:
             if {"indices", "indptr", "format", "shape"} <= names:
                 parts = iter([_sparse_npz(seekable, archive, names)])
             else:
-                parts = _dense_npz(archive, names, columns, size)
+                parts = _dense_npz(archive, names, size)
             for X, y in parts:
                 yield _checked_matrix(X, y, columns)
     except (
@@ -672,7 +671,7 @@ def _sparse_npz(file: IO[bytes], archive: zipfile.ZipFile, names: set[str]) -> t
 
 
 def _dense_npz(
-    archive: zipfile.ZipFile, names: set[str], columns: Columns, size: int | None
+    archive: zipfile.ZipFile, names: set[str], size: int | None
 ) -> Iterator[tuple[Any, Any]]:
     alone = tuple(names) if len(names) == 1 else ()
     key = next((n for n in ("X", "x", "data", *alone) if n in names), None)
@@ -743,8 +742,6 @@ def _checked_matrix(X: Any, y: Any, columns: Columns) -> Data:
 def _padded(X: Any, width: int | None) -> Any:
     if width is None or X.shape[1] == width:
         return X
-    if X.shape[1] > width:
-        raise ValueError(f"the data have {X.shape[1]} features, the model has {width}.")
-    if sp.issparse(X):
+    if sp.issparse(X) and X.shape[1] < width:
         return sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], width))
     raise ValueError(f"the data have {X.shape[1]} features, the model has {width}.")

@@ -43,8 +43,7 @@ def _blobs(n: int, centre: tuple[float, float], spread: float, seed: int) -> Poi
 
 
 def _separable() -> Points:
-    X, y = _blobs(20, (1.7, 1.1), 0.62, 3)
-    return X, y
+    return _blobs(20, (1.7, 1.1), 0.62, 3)
 
 
 def _overlapping() -> Points:

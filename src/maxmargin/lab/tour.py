@@ -29,7 +29,7 @@ class Stop:
     then : dict
         The settings that show the answer; may be empty.
     action : str
-        "", or "step": what else shows it.
+        "", "step", "reset" or "play": what else shows it.
     """
 
     title: str

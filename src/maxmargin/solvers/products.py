@@ -50,7 +50,6 @@ class _Stored:
 
     def __init__(self, K: NDArray[Any], n_threads: int | None) -> None:
         self._K, self._threads = K, thread_count(n_threads)
-        self.single = K.dtype == np.float32
 
     def __call__(self, V: Floats) -> Floats:
         K = self._K

@@ -273,16 +273,14 @@ class _Run:
         self.records: list[tuple[float, ...]] = []
         self.betas: list[Floats] = []
         self.biases: list[float] = []
-        self.certificate: Certificate | None = None
 
     def seconds(self) -> float:
         return time.perf_counter() - self.began
 
     def certify(self, status: Status | None = None) -> Certificate:
-        self.certificate = certify(
+        return certify(
             self.problem, self.state.beta, tol=self.tol, gap_tol=self.gap_tol, status=status
         )
-        return self.certificate
 
     def record(self, certificate: Certificate, beta: Floats) -> None:
         iteration = self.state.iteration
