@@ -30,6 +30,7 @@ from maxmargin.kernels import (
     Kernel,
     Laplacian,
     Precomputed,
+    Program,
 )
 from maxmargin.threads import cpu_count, in_worker, one_blas_thread, thread_count
 
@@ -533,12 +534,8 @@ class Gram:
         """Whether float32 products are precise enough: γ max‖x − mean‖² 2⁻²³ ≤ 1e-6."""
         if self.program is None:
             return False
-        sharpness = self._sharpness
-        return sharpness == 0 or sharpness * self._squared_radius * 2.0**-23 <= 1e-6
-
-    @property
-    def _sharpness(self) -> float:
-        return sum(_sharpness(*line) for line in self.program)
+        steep = steepness(self.program)
+        return steep == 0 or steep * self._squared_radius * 2.0**-23 <= 1e-6
 
     @functools.cached_property
     def _squared_radius(self) -> float:
@@ -636,7 +633,7 @@ class Gram:
         d = self.core_rows.shape[1]
         entry = 4 * float(np.abs(self.diag).max(initial=0.0))
         if self.single_products:
-            spread = self._sharpness * self._squared_radius * (2 * math.sqrt(d) + 2)
+            spread = steepness(self.program) * self._squared_radius * (2 * math.sqrt(d) + 2)
             entry += spread + 0.25 * entry * math.sqrt(d)
         return 4 * 2.0**-24 * entry * math.sqrt(float(np.square(coef).sum()))
 
@@ -728,13 +725,22 @@ def _square(matrix: NDArray[Any], rows: Indices) -> NDArray[Any]:
     return out
 
 
-def _sharpness(op: str, a: float, b: float, _c: float) -> float:
-    """How steeply a line of a kernel program answers to an error in ‖u − v‖²."""
-    if op == "rbf":
-        return a
-    if op == "matern":  # a Lipschitz bound exists only for nu > 1/2; -> exact products otherwise
-        return math.inf if a < 1 else 5.0 / b**2
-    return 0.0
+def steepness(program: Program) -> float:
+    """Return how steeply the leaves of a kernel program answer to an error in ‖u − v‖², in sum.
+
+    Examples
+    --------
+    >>> from maxmargin.kernels import RBF, Linear
+    >>> steepness((RBF(gamma=2.0) + RBF(gamma=0.5) + Linear()).program())
+    2.5
+    """
+    total = 0.0
+    for op, a, b, _ in program:
+        if op == "rbf":
+            total += a
+        elif op == "matern":  # a Lipschitz bound exists only for nu > 1/2: else exact products
+            total += math.inf if a < 1 else 5.0 / b**2
+    return total
 
 
 def _indices(values: ArrayLike, n: int) -> Indices:

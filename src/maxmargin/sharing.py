@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin import _core
-from maxmargin.grams import Gram, as_rows, default_cache_size, symmetric
+from maxmargin.grams import Gram, as_rows, default_cache_size, steepness, symmetric
 from maxmargin.kernels import Kernel, Linear
 from maxmargin.threads import one_blas_thread, thread_count
 
@@ -78,8 +78,8 @@ class Products:
             return False
         if self.centred and any(op not in _STATIONARY for op, *_ in program):
             return False
-        steep = sum(_steepness(*line) for line in program)
-        return 8 * float(np.finfo(np.float64).eps) * steep * self.largest <= _EXACT
+        eps = float(np.finfo(np.float64).eps)
+        return 8 * eps * steepness(program) * self.largest <= _EXACT
 
     def gram(
         self,
@@ -111,15 +111,6 @@ class Products:
     def _of(self, kernel: Kernel, rows: Ints) -> tuple[Any, Floats, Floats, Ints, Floats]:
         program = kernel.program()
         return program, self.dots, self.norms, rows, self.rows.diagonal(program)[rows]
-
-
-def _steepness(op: str, a: float, b: float, _c: float) -> float:
-    """How steeply a line of a kernel program answers to an error in ‖u − v‖²."""
-    if op == "rbf":
-        return a
-    if op == "matern":
-        return np.inf if a < 1 else 5.0 / b**2
-    return 0.0
 
 
 class _Shared:
