@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.geometry import described, interval, norm, states
-from maxmargin.problems import ROUNDING
+from maxmargin.problems import ROUNDING, largest_nu
 from maxmargin.tables import Table
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def nu_margin(solution: Solution, *, tau: float = 1e-3, tol: float = 1e-6) -> Nu
     }
     return NuMargin(
         nu=float(problem.nu or math.nan),
-        largest_nu=float(2 * min(C[y > 0].sum(), C[y < 0].sum()) / C.sum()),
+        largest_nu=largest_nu(float(C[y > 0].sum()), float(C[y < 0].sum())),
         K_s=K_s,
         has_margin=proven,
         b=b,

@@ -404,8 +404,13 @@ class Problem:
                 "solution found, so there is no margin to divide by (the reduced convex hulls of "
                 "the classes meet, N4); raise nu, or lower tol if the solver stopped early."
             )
-        b, eta = (lam[0] + lam[1]) / 2, (lam[1] - lam[0]) / 2
-        return beta / eta, float(b / eta)
+        found = self.parameters(lam, beta)
+        return beta / found["eta"], found["b"] / found["eta"]
+
+    def margin_divided_by(self, coef: Floats) -> float:
+        """Find the η by which a ν-SVC was divided, if by any: Σα is ν Σw again."""
+        total = float(np.abs(coef).sum())
+        return float(np.abs(self.m).sum()) / total if total > 0 else 1.0
 
 
 def hard_margin(

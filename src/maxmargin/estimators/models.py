@@ -460,8 +460,7 @@ def _point(
     """β in the scale of the problem; λ of each group, or their mean where that is all it says."""
     lam = np.array([b])
     if problem.name == "nu_svc":
-        length = float(np.abs(coef).sum())
-        eta = float(np.abs(problem.m).sum()) / length if length > 0 else 1.0
+        eta = problem.margin_divided_by(coef)
         coef, lam = eta * coef, eta * np.array([b - 1.0, b + 1.0])
     place, count = machine.row_place[rows], int(machine.row_place.max(initial=0)) + 1
     up, down = (

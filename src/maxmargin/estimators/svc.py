@@ -522,16 +522,10 @@ class NuSVC(_SupportVectorClassifier):
         return self._made(part, unproven, 0 * problem.by_row(beta), {"b": 0.0, "eta": 0.0})
 
     def _variables(self, problem: Problem, coef: Floats) -> Floats:
-        return problem.lift(coef * _eta(problem, coef))
+        return problem.lift(coef * problem.margin_divided_by(coef))
 
     def _multipliers(self, problem: Problem, k: int) -> Floats:
         b, columns = float(self.intercept_[k]), self._columns()
         if not columns[:, k].any():
             return np.zeros(2)  # no margin
-        return _eta(problem, columns[:, k]) * np.array([b - 1.0, b + 1.0])
-
-
-def _eta(problem: Problem, coef: Floats) -> float:
-    """The margin by which a ν-classifier was divided: Σα = ν Σw again."""
-    total = float(np.abs(coef).sum())
-    return float(np.abs(problem.m).sum()) / total if total > 0 else 1.0
+        return problem.margin_divided_by(columns[:, k]) * np.array([b - 1.0, b + 1.0])
