@@ -14,8 +14,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from maxmargin.estimators.models import fitted_kernel
 from maxmargin.kernels import Callable as PythonKernel
-from maxmargin.kernels import Kernel, Linear, Precomputed, as_kernel
+from maxmargin.kernels import Kernel, Linear, Precomputed
 from maxmargin.tables import Table
 
 __all__ = ["Change", "Explanation", "explain"]
@@ -362,11 +363,7 @@ def _kept(
 
 
 def _kernel_of(machine: Any) -> Kernel:
-    kernel = getattr(machine, "kernel_", None)
-    if not isinstance(kernel, Kernel):
-        gamma = getattr(machine, "_gamma", machine.gamma)
-        gamma = 1.0 / machine.n_features_in_ if gamma is None else gamma
-        kernel = as_kernel(machine.kernel, degree=machine.degree, gamma=gamma, coef0=machine.coef0)
+    kernel = fitted_kernel(machine)
     if isinstance(kernel, PythonKernel):
         raise TypeError("explain needs a kernel that is a formula; got a Python function.")
     return kernel

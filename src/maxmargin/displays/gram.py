@@ -249,7 +249,7 @@ class GramDisplay:
 
 def _kernel(machine: Any) -> Any:
     """The kernel of a fitted machine, with the number that fit has made of gamma."""
-    from maxmargin.kernels import as_kernel
+    from maxmargin.estimators.models import fitted_kernel
 
     if hasattr(machine, "kernel_"):
         return machine.kernel_
@@ -259,8 +259,7 @@ def _kernel(machine: Any) -> Any:
             f"GramDisplay does not know the kernel of {got}: use GramDisplay.from_kernel(kernel, "
             "X, y)."
         )
-    given = {"degree": machine.degree, "gamma": machine._gamma, "coef0": machine.coef0}
-    return as_kernel(machine.kernel, **given)
+    return fitted_kernel(machine)
 
 
 def _sorted(n: int, y: ArrayLike | None, max_points: int) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from maxmargin.io.libsvm import CLASSIFIERS, LibsvmModel, load_libsvm_model
 from maxmargin.kernels import Kernel, Precomputed, as_kernel
 from maxmargin.problems import Problem
 
-__all__ = ["certify"]
+__all__ = ["certify", "fitted_kernel"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -221,7 +221,7 @@ def _from_estimator(
 ) -> _Machine:
     check_is_fitted(model)
     settings = {name: getattr(model, name) for name in _SETTINGS[kind]}
-    kernel = _kernel(model)
+    kernel = fitted_kernel(model)
     X = _rows(kernel, X)
     kernel = kernel.resolve(X) if kernel.compiled else kernel
     shape = X.shape if hasattr(X, "shape") else (len(X),)
@@ -324,10 +324,21 @@ def _settings(kind: str, own: dict[str, float], given: dict[str, float]) -> dict
     return own | given
 
 
-def _kernel(model: Any) -> Kernel:
-    """The kernel with the number that fit has made of gamma."""
-    gamma = getattr(model, "_gamma", model.gamma)
-    return as_kernel(model.kernel, degree=model.degree, gamma=gamma, coef0=model.coef0)
+def fitted_kernel(machine: Any) -> Kernel:
+    """Return the kernel of a fitted machine, of ours or of scikit-learn's, with fit's gamma.
+
+    Examples
+    --------
+    >>> from sklearn.svm import SVC
+    >>> fitted_kernel(SVC().fit([[0.0], [2.0]], [0, 1]))
+    RBF(gamma=1.0)
+    """
+    known = getattr(machine, "kernel_", None)
+    if isinstance(known, Kernel):
+        return known
+    gamma = getattr(machine, "_gamma", machine.gamma)
+    gamma = 1.0 / machine.n_features_in_ if gamma is None else gamma
+    return as_kernel(machine.kernel, degree=machine.degree, gamma=gamma, coef0=machine.coef0)
 
 
 def _dense(coef: Any) -> Floats:

@@ -9,11 +9,12 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from maxmargin.estimators.models import fitted_kernel
 from maxmargin.estimators.one_class import OneClassSVM
 from maxmargin.estimators.svc import SVC, NuSVC
 from maxmargin.estimators.svr import SVR, NuSVR
 from maxmargin.io.libsvm import CLASSIFIERS, LibsvmModel
-from maxmargin.kernels import RBF, Kernel, Linear, Polynomial, Precomputed, Sigmoid, as_kernel
+from maxmargin.kernels import RBF, Linear, Polynomial, Precomputed, Sigmoid
 
 __all__ = ["from_libsvm", "to_libsvm"]
 
@@ -160,12 +161,7 @@ def to_libsvm(estimator: Any) -> LibsvmModel:
 
 
 def _kernel_fields(estimator: Any) -> dict[str, Any]:
-    kernel: Any = getattr(estimator, "kernel_", None)
-    if not isinstance(kernel, Kernel):
-        gamma = getattr(estimator, "_gamma", estimator.gamma)
-        kernel = as_kernel(
-            estimator.kernel, degree=estimator.degree, gamma=gamma, coef0=estimator.coef0
-        )
+    kernel = fitted_kernel(estimator)
     names = {Linear: "linear", Polynomial: "polynomial", RBF: "rbf", Sigmoid: "sigmoid"}
     names[Precomputed] = "precomputed"
     if type(kernel) not in names:
