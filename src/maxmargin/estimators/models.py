@@ -284,9 +284,7 @@ def _from_file(
             f"a LIBSVM file holds no {' and no '.join(missing)}: pass certify(..., "
             f"{', '.join(f'{name}=...' for name in missing)}) as the {kind} was trained with."
         )
-    name = {"polynomial": "poly"}.get(model.kernel_type, model.kernel_type)
-    numbers = {"degree": model.degree, "gamma": model.gamma, "coef0": model.coef0}
-    kernel = as_kernel(name, **{k: v for k, v in numbers.items() if v is not None})  # type: ignore[arg-type]
+    kernel = as_kernel(**model.kernel_settings)
     X = _rows(kernel, X)
     target = _target(kind, model.label, X, y)
     n_classes = 1 if model.label is None else model.nr_class

@@ -67,11 +67,8 @@ def from_libsvm(model: LibsvmModel, *, n_features: int | None = None) -> Any:
             "this LIBSVM model has a precomputed kernel: it names rows of a matrix that the file "
             "does not hold. certify(model, K, y, ...) can prove it."
         )
-    names = ("degree", "gamma", "coef0")
-    given = {n: getattr(model, n) for n in names if getattr(model, n) is not None}
-    kernel = {"polynomial": "poly"}.get(model.kernel_type, model.kernel_type)
     proba = {"probability": True} if model.probA is not None and model.label is not None else {}
-    estimator = _CLASSES[model.svm_type](kernel=kernel, **given, **proba)
+    estimator = _CLASSES[model.svm_type](**model.kernel_settings, **proba)
     vectors = sp.csr_array(model.support_vectors)
     width = max(vectors.shape[1], n_features or 1, 1)
     vectors = sp.csr_array(

@@ -93,6 +93,13 @@ class LibsvmModel:
     def __repr__(self) -> str:
         return f"<LIBSVM {self.svm_type}, {self.kernel_type}: {len(self.coef)} support vectors>"
 
+    @property
+    def kernel_settings(self) -> dict[str, Any]:
+        """The kernel's name and numbers, as the parameters of an ``SVC``."""
+        numbers = {"degree": self.degree, "gamma": self.gamma, "coef0": self.coef0}
+        given = {name: value for name, value in numbers.items() if value is not None}
+        return {"kernel": "poly" if self.kernel_type == "polynomial" else self.kernel_type, **given}
+
 
 def load_libsvm_model(source: str | os.PathLike[str] | IO[Any]) -> LibsvmModel:
     """Read a model file that LIBSVM wrote.
