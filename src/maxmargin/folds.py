@@ -19,6 +19,7 @@ from maxmargin.grams import as_rows, expand
 from maxmargin.problems import Problem
 from maxmargin.screening import products
 from maxmargin.solvers import SMO, Solution, solve
+from maxmargin.solvers.rows import SECONDS
 from maxmargin.threads import thread_count
 
 __all__ = ["out_of_fold", "stratified"]
@@ -26,7 +27,6 @@ __all__ = ["out_of_fold", "stratified"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SECONDS = 0.1  # between two looks at `stop`
 _SMALL = 2048  # rows: the whole square costs less than choosing among them
 _NEAR = 0.1  # of the margin: samples within this distance may come to another bound
 _ROUNDS = 8
@@ -309,7 +309,7 @@ class _Folds:
             self.beta[cells].ravel(), self.kbeta[row_cells], none[:0],
             tol=closer * self.tol, steps=_MOST + _PATIENCE * len(variables),
         )  # fmt: skip
-        while not family.run(_SECONDS, self.threads):
+        while not family.run(SECONDS, self.threads):
             if stop():
                 return False
         self.beta[cells] = family.beta.reshape(count, -1)

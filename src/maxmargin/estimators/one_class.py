@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils._param_validation import Interval
 
+from maxmargin.certificate import EPS
 from maxmargin.estimators._base import SupportVectorMachine
 from maxmargin.estimators._docs import documented
 from maxmargin.estimators._parts import Part, Piece
@@ -22,8 +23,6 @@ from maxmargin.solvers import Solution
 __all__ = ["SVDD", "OneClassSVM"]
 
 Floats = NDArray[np.float64]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 class _OutlierDetector(OutlierMixin, SupportVectorMachine):

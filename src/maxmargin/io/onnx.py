@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from maxmargin import kernels
+from maxmargin.calibration import LEAST
 from maxmargin.estimators.logistic import KernelLogisticRegression
 from maxmargin.estimators.one_class import OneClassSVM
 from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
@@ -34,7 +35,6 @@ Floats = NDArray[np.float64]
 CLASSIFIERS = (SVC, NuSVC, KernelLogisticRegression)
 REGRESSORS = (SVR, NuSVR, KernelRidge, KernelRidgeCV)
 _OPSET = 18
-_LEAST = 1e-7  # as in maxmargin.calibration
 _SINGLE = 2.0**-25  # what rounding of the rows to float32 does to a kernel value
 
 
@@ -380,7 +380,7 @@ def _probabilities(g: _Graph, machine: Any, scores: str) -> str | None:
         wins = g.op("Concat", g.op("Sub", g.constant(1.0), wins), wins, axis=1)
     else:
         wins = g.op("Div", wins, g.op("Max", g.sum(wins, 1), g.constant(1e-300)))
-    clipped = g.op("Min", g.op("Max", wins, g.constant(_LEAST)), g.constant(1 - _LEAST))
+    clipped = g.op("Min", g.op("Max", wins, g.constant(LEAST)), g.constant(1 - LEAST))
     return g.op("Div", clipped, g.sum(clipped, 1))
 
 

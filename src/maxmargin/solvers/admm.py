@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.certificate import Certificate, Status, certify
+from maxmargin.certificate import EPS, Certificate, Status, certify
 from maxmargin.problems import Problem
 from maxmargin.solvers.dense import (
     Ridge,
@@ -28,7 +28,6 @@ __all__ = ["ADMM"]
 
 Floats = NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 _LARGEST = 20000  # variables
 _CHECK = 10  # iterations between two certificates
 _UNBALANCED, _MOST = 10.0, 1e4  # ratios of the residuals: when ρ changes, and what counts at most

@@ -8,7 +8,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.certificate import Status, certify
+from maxmargin.certificate import EPS, Status, certify
 from maxmargin.problems import Problem
 from maxmargin.solvers.rows import SECONDS, row_reader
 from maxmargin.solvers.steps import Step, single_step
@@ -17,7 +17,6 @@ __all__ = ["DualCoordinate"]
 
 Floats = NDArray[np.float64]
 
-EPS = float(np.finfo(np.float64).eps)
 _IDLE = 100  # passes that may gain less than rounding while the violation is not halved
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.certificate import Status, certify
+from maxmargin.certificate import EPS, Status, certify
 from maxmargin.problems import Problem
 from maxmargin.solvers.rows import SECONDS, row_reader
 from maxmargin.solvers.steps import Step, pair_step
@@ -18,8 +18,6 @@ from maxmargin.solvers.steps import Step, pair_step
 __all__ = ["Move", "Pairs", "refuse_others"]
 
 Floats = NDArray[np.float64]
-
-EPS = float(np.finfo(np.float64).eps)
 
 
 def refuse_others(solver: str, problem: Problem) -> None:

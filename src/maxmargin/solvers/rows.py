@@ -12,7 +12,7 @@ from maxmargin.grams import Gram
 
 __all__ = ["SECONDS", "row_reader"]
 
-SECONDS = 0.1  # per chunk of a solver: Ctrl-C is answered and progress shown this often
+SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown and limits checked this often
 _SMALL = 2048  # rows: up to here the whole Gram, 32 MB, is at hand
 _KEPT = 1 << 25  # entries of rows kept above that: 256 MB
 

@@ -15,6 +15,7 @@ from maxmargin.grams import default_cache_size
 from maxmargin.problems import Problem
 from maxmargin.screening import products
 from maxmargin.solvers.face import minimise_on_face
+from maxmargin.solvers.rows import SECONDS
 from maxmargin.solvers.steps import Step, pair_step, single_step
 from maxmargin.threads import one_blas_thread, thread_count
 
@@ -22,7 +23,6 @@ __all__ = ["SMO"]
 
 Floats = NDArray[np.float64]
 
-_SECONDS = 0.1  # per chunk: Ctrl-C is answered, progress shown, limits checked this often
 _WSS2 = "most violating, with the partner of the largest second-order gain"
 _ALONE = "largest second-order gain"
 _WORKING_SETS = 256, 512  # slots of a round at first: up to 4096 samples, and beyond
@@ -90,7 +90,7 @@ class SMO:
         if not self.record_steps:
             state.step(chunk)
             return
-        end, until = state.iteration + chunk, time.perf_counter() + _SECONDS
+        end, until = state.iteration + chunk, time.perf_counter() + SECONDS
         while state.status is None and state.iteration < end and time.perf_counter() < until:
             state.watch()
 
@@ -182,7 +182,7 @@ class _State:
         if self.status is Status.OPTIMAL:  # asked to go on: tol was tightened
             self.status, self._stalls, self._leapt = None, 0, False
         with one_blas_thread():
-            outcome = self.core.step(chunk, _SECONDS, self.threads)
+            outcome = self.core.step(chunk, SECONDS, self.threads)
         self.violation = float(self.core.violation())
         if outcome is _core.Outcome.running:
             return  # when a chunk ends depends on the clock, so nothing may be decided here
@@ -249,7 +249,7 @@ class _State:
 
     def _rough(self) -> tuple[Floats, float]:
         """Kβ as the core has summed it up step by step, and how far it may be off."""
-        while not self.core.catch_up(_SECONDS, self.threads):
+        while not self.core.catch_up(SECONDS, self.threads):
             pass  # Ctrl-C is answered here
         return self.core.kbeta(), self._error() * (1.0 if self.single else _DOUBLE)
 
