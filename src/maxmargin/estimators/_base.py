@@ -17,10 +17,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import _safe_indexing, estimator_html_repr
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import (
     _check_sample_weight,
     check_consistent_length,
@@ -38,6 +37,7 @@ from maxmargin.certificate import (
     prove,
 )
 from maxmargin.estimators._callbacks import CallbackSupportMixin, fit_task, with_callbacks
+from maxmargin.estimators._machine import KERNEL, WIDE, KernelMachine, take
 from maxmargin.estimators._parts import (
     Before,
     HeldOut,
@@ -61,13 +61,12 @@ from maxmargin.solvers import SMO, Progress, Solution, solve
 from maxmargin.tables import stack
 from maxmargin.threads import one_blas_thread, thread_count
 
-__all__ = ["FINE", "SupportVectorMachine", "take"]
+__all__ = ["FINE", "SupportVectorMachine"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 FINE = (Status.OPTIMAL, Status.STATIONARY)
-_WIDE = 1 << 22  # features: for more of them, w costs more than the support vectors
 _TINY = 256  # rows: all entries at once cost less than asking for some of them several times
 _SMALL = 2048  # rows: the whole Gram is 32 MB
 _WORTH_THREADS = 20_000  # rows of all problems together: else Python's own work is most of it
@@ -76,21 +75,14 @@ _HUGE = 1e150  # squares of larger cells overflow
 _LIMITS = (Status.ITERATION_LIMIT, Status.TIME_LIMIT, Status.PRECISION_LIMIT)
 
 
-class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
+class SupportVectorMachine(CallbackSupportMixin, KernelMachine):
     """Base of the estimators that solve the one QP; their parameters are documented there."""
 
     n_iter_: Any
     intercept_: Floats
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [
-            StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}),
-            Kernel,
-            callable,
-        ],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **KERNEL,
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "shrinking": ["boolean"],
         "cache_size": [None, Interval(Real, 0, None, closed="neither")],
@@ -108,18 +100,6 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
     def _get_param_names(cls) -> list[str]:
         names: list[str] = super()._get_param_names()
         return names
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        precomputed = self._mode() == "precomputed"
-        tags.input_tags.pairwise = precomputed
-        tags.input_tags.sparse = not precomputed
-        return tags
-
-    def _html_repr(self) -> str:
-        html: str = estimator_html_repr(self)
-        fitted = "certificate_" in vars(self)
-        return html + self.certificate_._repr_html_() if fitted else html
 
     def _mode(self) -> str:
         """How kernel values are made: "compiled" in C++, "precomputed", or by a "function"."""
@@ -479,7 +459,7 @@ class SupportVectorMachine(CallbackSupportMixin, BaseEstimator):
             K = evaluate(self.kernel_, X, self._X_fit)
             return np.asarray(K)[:, self.support_] @ coef
         vectors = self.support_vectors_
-        few = coef.size <= vectors.size and vectors.shape[1] <= _WIDE
+        few = coef.size <= vectors.size and vectors.shape[1] <= WIDE
         if isinstance(self.kernel_, Linear) and few:
             return evaluate(self.kernel_, X, self._weights_of_features(), n_threads=self.n_threads)
         return expand(self._basis(), as_rows(X), coef, n_threads=self.n_threads)
@@ -608,8 +588,3 @@ def _check_bounds(problem: Problem, beta: Floats) -> None:
     slack = 1e-9 * np.abs(beta)
     if (beta < problem.l - slack).any() or (beta > problem.u + slack).any():
         raise ValueError("pass the training data: y, C or sample_weight differs from that of fit.")
-
-
-def take(X: Any, rows: Ints, *, square: bool) -> Any:
-    """Some rows of whatever was given as data, and the same columns of a Gram matrix."""
-    return X[np.ix_(rows, rows)] if square else _safe_indexing(X, rows)

@@ -12,14 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, LinAlgWarning, norm
-from sklearn.base import BaseEstimator, _fit_context
-from sklearn.utils import estimator_html_repr
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from maxmargin import _core
 from maxmargin.certificate import Certificate, combine, prove
-from maxmargin.estimators._base import take
+from maxmargin.estimators._machine import WIDE, KernelMachine, take
 from maxmargin.estimators._typed import typed
 from maxmargin.grams import Gram, as_rows, evaluate, expand
 from maxmargin.inverses import Dense, Features, Inverse, System
@@ -33,10 +32,9 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _LARGE = 1e153  # norm of the targets: its square is still a number
-_WIDE = 1 << 22  # features: for more of them, w costs more than the training rows
 
 
-class KernelLeastSquares(BaseEstimator):
+class KernelLeastSquares(KernelMachine):
     """Base of the estimators whose training is ``(K + D) β + b = y``; they document parameters."""
 
     _bias: ClassVar[bool] = False
@@ -45,18 +43,6 @@ class KernelLeastSquares(BaseEstimator):
         "tol": [Interval(Real, 0.0, None, closed="neither")],
         "n_threads": [None, Interval(Integral, 1, None, closed="left")],
     }
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        precomputed = self._mode() == "precomputed"
-        tags.input_tags.pairwise = precomputed
-        tags.input_tags.sparse = not precomputed
-        return tags
-
-    def _html_repr(self) -> str:
-        html: str = estimator_html_repr(self)
-        fitted = "certificate_" in vars(self)
-        return html + self.certificate_._repr_html_() if fitted else html
 
     # ---- what an estimator says ---------------------------------------------------------------
 
@@ -306,7 +292,7 @@ class KernelLeastSquares(BaseEstimator):
             sums = _times(self._pairwise(X, self.X_fit_), coef)
         elif mode == "function":
             sums = _times(evaluate(self.kernel_, X, self.X_fit_), coef)
-        elif isinstance(self.kernel_, Linear) and X.shape[1] <= _WIDE:
+        elif isinstance(self.kernel_, Linear) and X.shape[1] <= WIDE:
             sums = X.astype(np.float64, copy=False) @ self._weights_of_features()
         else:
             basis = _core.Basis(as_rows(self.X_fit_), None, self.kernel_.program())

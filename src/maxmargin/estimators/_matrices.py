@@ -10,8 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from maxmargin.estimators._base import SupportVectorMachine, take
+from maxmargin.estimators._base import SupportVectorMachine
 from maxmargin.estimators._chains import Exact
+from maxmargin.estimators._machine import take
 from maxmargin.grams import Gram, default_cache_size
 from maxmargin.kernels import RBF
 from maxmargin.sharing import Products

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from maxmargin.estimators._classes import ClassWeights
 from maxmargin.estimators._docs import documented
 from maxmargin.estimators._least_squares import KernelLeastSquares
+from maxmargin.estimators._machine import KERNEL
 from maxmargin.kernels import Kernel, Linear, as_kernel
 
 __all__ = ["LSSVM", "LSSVMRegressor"]
@@ -31,14 +32,7 @@ class _LeastSquaresMachine(KernelLeastSquares):
     intercept_: Floats
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0.0, None, closed="right")],
-        "kernel": [
-            StrOptions({"linear", "poly", "rbf", "sigmoid", "precomputed"}),
-            Kernel,
-            callable,
-        ],
-        "degree": [Interval(Integral, 0, None, closed="left")],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
+        **KERNEL,
         **KernelLeastSquares._parameter_constraints,
     }
 

@@ -21,7 +21,8 @@ from sklearn.utils.validation import (
 
 from maxmargin import certificate, problems
 from maxmargin.certificate import Certificate, Status, combine, prove
-from maxmargin.estimators._base import SupportVectorMachine, take
+from maxmargin.estimators._base import SupportVectorMachine
+from maxmargin.estimators._machine import take
 from maxmargin.grams import Gram
 from maxmargin.io.libsvm import CLASSIFIERS, LibsvmModel, load_libsvm_model
 from maxmargin.kernels import Kernel, Precomputed, as_kernel
