@@ -11,6 +11,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from maxmargin.lab.presets import TITLES
+
 __all__ = [
     "MAX_BYTES",
     "MAX_POINTS",
@@ -20,6 +22,7 @@ __all__ = [
     "Refusal",
     "Reply",
     "encode",
+    "packed",
     "parse",
 ]
 
@@ -67,14 +70,17 @@ def encode(reply: Reply) -> bytes:
     >>> encode(Reply({"type": "frame"}, {"alpha": np.zeros(2, dtype=np.float32)}))[:4]
     b',\x00\x00\x00'
     """
-    names = {name: list(array.shape) for name, array in reply.arrays.items()}
-    text = json.dumps({**reply.header, "arrays": names}, allow_nan=False).encode()
+    header, arrays = packed(reply)
+    text = json.dumps(header, allow_nan=False).encode()
     text += b" " * (-len(text) % 4)  # a Float32Array begins at a multiple of 4
-    return b"".join([struct.pack("<I", len(text)), text, *map(_bytes, reply.arrays.values())])
+    return struct.pack("<I", len(text)) + text + arrays
 
 
-def _bytes(array: NDArray[np.float32]) -> bytes:
-    return np.ascontiguousarray(array, dtype="<f4").tobytes()
+def packed(reply: Reply) -> tuple[dict[str, Any], bytes]:
+    """Return the header, which tells the shapes of the arrays, and these one after the other."""
+    shapes = {name: list(array.shape) for name, array in reply.arrays.items()}
+    parts = (np.ascontiguousarray(a, dtype="<f4").tobytes() for a in reply.arrays.values())
+    return {**reply.header, "arrays": shapes}, b"".join(parts)
 
 
 def parse(text: str | bytes) -> dict[str, Any]:
@@ -249,19 +255,7 @@ SOLVERS = ("TextbookSMO", "PlattSMO", "SMO", "ADMM", "Pegasos", "DualCoordinate"
 PROBLEMS = ("hard", "soft", "nu", "squared", "svr", "one_class")
 KERNELS = ("linear", "poly", "rbf", "laplacian", "matern", "sigmoid")
 SCALINGS = ("sum", "mean", "doubled")
-PRESETS = (
-    "overlapping",
-    "separable",
-    "xor",
-    "moons",
-    "circles",
-    "chessboard",
-    "six",
-    "outlier",
-    "iris",
-    "sine",
-    "cloud",
-)
+PRESETS = tuple(TITLES)
 
 coordinate, sign = number(-_LARGEST, _LARGEST), choice(-1, 1)
 _TERM = {

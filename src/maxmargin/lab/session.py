@@ -101,32 +101,29 @@ class Lane:
             return False
         return not self.proof or run.seconds <= _SLICE
 
-    def draw(self, document: Document, view: View) -> Floats:
+    def coefficients(self) -> Floats:
+        """Return those of the points, where the run stands."""
+        assert self.run is not None
+        return self.run.problem.by_row(self.run.record.beta)
+
+    def draw(self, view: View) -> Floats:
         """Return the decision values on the grid, the margins at ±1 (the tube's middle for SVR)."""
         if self.surface is None:
-            self.surface = Surface(self.kernel, document.X, view)
-        return self.scaled(self.surface)
+            self.surface = Surface(self.kernel, self.X, view)
+        return self.normed(self.surface.values(self.coefficients()))
 
-    def refine(self, document: Document, view: View) -> Floats:
-        """Return them on a finer grid, kept as long as nothing else asks for a coarse one."""
-        run = self.run
-        assert run is not None
-        coefficients = run.problem.by_row(run.record.beta)
+    def refine(self, view: View) -> Floats:
+        """Return them on a finer grid."""
+        coefficients, features = self.coefficients(), self.X.shape[1]
         support = np.flatnonzero(coefficients)
-        cells = view.columns * (view.rows if document.X.shape[1] == 2 else 1)
+        cells = view.columns * (view.rows if features == 2 else 1)
         fine = view.scaled(min(_FINE, (_VALUES / (cells * max(len(support), 1))) ** 0.5))
-        grid = fine.grid(document.X.shape[1])
+        grid = fine.grid(features)
         f = np.zeros(len(grid))
         if len(support):
             for rows in np.array_split(np.arange(len(grid)), max(1, len(grid) // 4096)):
-                f[rows] = self.kernel(grid[rows], document.X[support]) @ coefficients[support]
-        shape = (fine.rows, fine.columns)[2 - document.X.shape[1] :]
-        return self.normed(f.reshape(shape))
-
-    def scaled(self, surface: Surface) -> Floats:
-        """Return f + b in units of the margin."""
-        assert self.run is not None
-        return self.normed(surface.values(self.run.problem.by_row(self.run.record.beta)))
+                f[rows] = self.kernel(grid[rows], self.X[support]) @ coefficients[support]
+        return self.normed(f.reshape((fine.rows, fine.columns)[2 - features :]))
 
     def normed(self, f: Floats) -> Floats:
         """Add the bias, divide by the margin."""
@@ -200,7 +197,8 @@ class Session:
     def _on_hello(self, message: dict[str, Any]) -> list[Reply]:
         if "document" in message:  # what the page's URL says
             self._on_open({"type": "open", "document": message["document"]})
-        self._tell_all()
+        for lane in self.lanes:
+            lane.told = 0
         return [Reply(_welcome()), self._describe(), self._frame()]
 
     def _on_open(self, message: dict[str, Any]) -> list[Reply]:
@@ -282,7 +280,7 @@ class Session:
 
     def _on_refine(self, message: dict[str, Any]) -> list[Reply]:
         arrays = {
-            f"{k}/grid": lane.refine(self.document, self.view).astype(np.float32)
+            f"{k}/grid": lane.refine(self.view).astype(np.float32)
             for k, lane in enumerate(self.lanes)
             if lane.run is not None
         }
@@ -417,10 +415,6 @@ class Session:
             }
         )
 
-    def _tell_all(self) -> None:
-        for lane in self.lanes:
-            lane.told = 0
-
     def _frame(self) -> Reply:
         """Tell everything about the point that each lane shows."""
         lanes, arrays = [], {}
@@ -467,7 +461,7 @@ class Session:
         }
         table = ledger(run.problem, record.beta, c)
         arrays = {
-            "grid": lane.draw(self.document, self.view),
+            "grid": lane.draw(self.view),
             "alpha": table["alpha"],
             "state": np.array([_STATES[v] for v in table["state"]]),
             "case": np.array([_CASES[v] for v in table["case"]]),

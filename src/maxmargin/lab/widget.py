@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maxmargin.lab import presets
 from maxmargin.lab.document import Document, Settings, exact
-from maxmargin.lab.protocol import MAX_POINTS, Refusal, Reply, check
+from maxmargin.lab.protocol import MAX_POINTS, Refusal, Reply, check, packed
 from maxmargin.lab.session import Session
 
 try:
@@ -67,9 +67,8 @@ class Lab(anywidget.AnyWidget):
 
     def _tell(self, reply: Reply) -> None:
         """Send the header as JSON and all arrays as one buffer."""
-        shapes = {name: list(array.shape) for name, array in reply.arrays.items()}
-        parts = [np.ascontiguousarray(a, dtype="<f4").tobytes() for a in reply.arrays.values()]
-        self.send({**reply.header, "arrays": shapes}, [b"".join(parts)])
+        header, arrays = packed(reply)
+        self.send(header, [arrays])
 
 
 def _document(X: ArrayLike | None, y: ArrayLike | None, given: dict[str, Any]) -> Document:
