@@ -489,7 +489,7 @@ def _cost(X: Any, y: Any, estimator: Any, facts: dict[str, Any]) -> list[Finding
     n = X.shape[0]
     width = 12 * X.nnz / n if sp.issparse(X) else 8 * X.shape[1]
     cache = min(4 * n * n, default_cache_size() * 2**20)
-    if "krr" in _kinds(estimator):
+    if _is_dense(estimator):
         cache = 8 * n * n
     facts["megabytes"] = round((3 * n * width + cache) / 2**20, 1)
     try:
@@ -528,9 +528,9 @@ def _cost(X: Any, y: Any, estimator: Any, facts: dict[str, Any]) -> list[Finding
     return found
 
 
-def _kinds(estimator: Any) -> set[str]:
-    whole = {"KernelRidge", "KernelRidgeCV", "LSSVM", "LSSVMRegressor"}
-    return {"krr"} if whole & _parts(estimator) else set()
+def _is_dense(estimator: Any) -> bool:
+    """Whether it holds and factors the whole kernel matrix."""
+    return bool({"KernelRidge", "KernelRidgeCV", "LSSVM", "LSSVMRegressor"} & _parts(estimator))
 
 
 def _extrapolated(X: Any, y: Any, estimator: Any) -> tuple[float, int, str]:
@@ -552,7 +552,7 @@ def _extrapolated(X: Any, y: Any, estimator: Any) -> tuple[float, int, str]:
         size = min(n, 2 * size)
     if size == n:
         return times[-1], n, ""
-    growth = 2.0 if "krr" not in _kinds(estimator) else 3.0
+    growth = 3.0 if _is_dense(estimator) else 2.0
     if len(sizes) > 1 and times[-2] > 0.01:
         slope = math.log(times[-1] / times[-2]) / math.log(sizes[-1] / sizes[-2])
         growth = min(max(slope, 1.2), 3.0)
