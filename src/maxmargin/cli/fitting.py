@@ -88,16 +88,10 @@ def _prepared(
 ) -> tuple[Data, Any, int]:
     """Read the data and make the unfitted model; the number of folds for svm-train's -v."""
     from maxmargin.cli import prepare
-    from maxmargin.io.data import Columns, read_data
+    from maxmargin.io.data import read_data
 
     unsupervised = machine.estimator in prepare.UNSUPERVISED
-    columns = Columns(
-        target=input.target,
-        drop=input.drop,
-        categorical=input.categorical,
-        header=input.header,
-        needed=not unsupervised,
-    )
+    columns = prepare.columns_for(input, needed=not unsupervised)
     kernel_matrix = libsvm is not None and _is_precomputed(libsvm)
     training = read_data(path, format=input.format, columns=columns, zero=kernel_matrix)
     say.note(*training.notes)

@@ -191,17 +191,11 @@ def doctor(
     from maxmargin import doctor as examine
     from maxmargin.cli import prepare
     from maxmargin.cli.report import Reporter
-    from maxmargin.io.data import Columns, read_data
+    from maxmargin.io.data import read_data
 
     say = Reporter(common)
     unsupervised = machine.estimator in prepare.UNSUPERVISED
-    columns = Columns(
-        target=input.target,
-        drop=input.drop,
-        categorical=input.categorical,
-        header=input.header,
-        needed=not unsupervised,
-    )
+    columns = prepare.columns_for(input, needed=not unsupervised)
     rows = prepare.settled(read_data(data, format=input.format, columns=columns))
     say.note(*rows.notes)
     built, notes = prepare.machine_for(machine, rows.y, verbose=False)

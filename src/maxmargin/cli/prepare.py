@@ -14,13 +14,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder, StandardScaler
 
 import maxmargin
-from maxmargin.cli._app import Machine
-from maxmargin.io.data import Data
+from maxmargin.cli._app import Input, Machine
+from maxmargin.io.data import Columns, Data
 from maxmargin.io.ranges import load_ranges
 
 __all__ = [
     "UNSUPERVISED",
     "Libsvm",
+    "columns_for",
     "gamma_of",
     "has_few_values",
     "libsvm_options",
@@ -44,6 +45,17 @@ ESTIMATORS = {
 UNSUPERVISED = ("oneclass", "svdd")
 _REGRESSORS = ("svr", "nusvr", "krr", "lssvr")
 _FEW = 50  # values of a target of whole numbers that are taken for classes
+
+
+def columns_for(input: Input, *, needed: bool = True) -> Columns:
+    """Say what to read for a model that is not yet trained; ``needed``: a table has the target."""
+    return Columns(
+        target=input.target,
+        drop=input.drop,
+        categorical=input.categorical,
+        header=input.header,
+        needed=needed,
+    )
 
 
 def has_few_values(y: Any) -> bool:

@@ -12,7 +12,6 @@ from maxmargin.cli._app import Common, Flag, Input, Output
 __all__ = ["bench", "demo", "lab", "plot"]
 
 _PICTURES = ("png", "pdf", "svg", "jpg", "tif", "webp")
-_KINDS = ("auto", "margin", "tube", "ledger", "gram", "path", "convergence")
 _SETS = ("iris", "digits", "wine", "breast_cancer", "diabetes")
 
 
@@ -192,12 +191,10 @@ def _workload(data: str | None, rows: int, input: Input, say: Any) -> tuple[Any,
         return X, y, "synthetic"
     import scipy.sparse as sp
 
-    from maxmargin.io.data import Columns, read_data
+    from maxmargin.cli import prepare
+    from maxmargin.io.data import read_data
 
-    columns = Columns(
-        target=input.target, drop=input.drop, categorical=input.categorical, header=input.header
-    )
-    held = read_data(data, format=input.format, columns=columns)
+    held = read_data(data, format=input.format, columns=prepare.columns_for(input))
     say.note(*held.notes)
     if held.categorical:
         name = held.categorical[0]
@@ -263,7 +260,7 @@ def plot(
     """
     from maxmargin.cli.report import Reporter
     from maxmargin.cli.using import opened_model
-    from maxmargin.displays import plot_model
+    from maxmargin.displays.plot import KINDS, plot_model
     from maxmargin.io.streams import atomic, refuse_existing
 
     say = Reporter(common)
@@ -274,8 +271,8 @@ def plot(
             f"{path}: the extension tells the kind of picture; allowed are {', '.join(_PICTURES)}."
         )
     refuse_existing(path, output.force)
-    if kind not in _KINDS:
-        raise ValueError(f"--kind {kind} must be {', '.join(_KINDS)}.")
+    if kind not in ("auto", *KINDS):
+        raise ValueError(f"--kind {kind} must be auto, {', '.join(KINDS)}.")
     if dpi < 1:
         raise ValueError(f"--dpi {dpi}: at least 1 is needed.")
     if data is None and kind not in ("auto", "convergence"):

@@ -13,13 +13,13 @@ from maxmargin.displays._style import pyplot
 
 __all__ = ["KINDS", "plot_model"]
 
-KINDS = {  # what each shows, and whether it needs the training data
-    "margin": ("regions, margin and support vectors of a classifier", True),
-    "tube": ("prediction and tube of a regression", True),
-    "ledger": ("histograms of multipliers and margins by KKT case", True),
-    "gram": ("the kernel matrix, sorted by class", True),
-    "path": ("coefficients, support vectors and gap along C, fitted anew", True),
-    "convergence": ("primal and dual over the iterations of the fit", False),
+KINDS = {  # and whether each needs the training data
+    "margin": True,  # regions, margin and support vectors of a classifier
+    "tube": True,  # prediction and tube of a regression
+    "ledger": True,  # histograms of multipliers and margins by KKT case
+    "gram": True,  # the kernel matrix, sorted by class
+    "path": True,  # coefficients, support vectors and gap along C, fitted anew
+    "convergence": False,  # primal and dual over the iterations of the fit
 }
 
 
@@ -73,7 +73,7 @@ def plot_model(
     chosen = _choose(model, X) if kind == "auto" else kind
     if chosen not in KINDS:
         raise ValueError(f"kind={kind!r} must be auto, {', '.join(KINDS)}.")
-    if KINDS[chosen][1] and X is None:
+    if KINDS[chosen] and X is None:
         raise ValueError(f"kind={chosen!r} needs the training data: X, and y where there is one.")
     _check_suffix(path)
     with plt.style.context("dark_background") if dark else nullcontext():
