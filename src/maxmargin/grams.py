@@ -42,7 +42,6 @@ __all__ = [
     "evaluate",
     "expand",
     "kept_memory",
-    "symmetric",
 ]
 
 Vector = NDArray[np.float64]
