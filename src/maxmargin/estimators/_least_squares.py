@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import LinAlgError, LinAlgWarning, norm
-from sklearn.base import _fit_context
+from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
@@ -26,7 +26,7 @@ from maxmargin.kernels import Kernel, Linear, Precomputed
 from maxmargin.linear_systems import Answer, fits, loo_residuals, solve
 from maxmargin.problems import least_squares
 
-__all__ = ["KernelLeastSquares"]
+__all__ = ["KernelLeastSquares", "LeastSquaresRegressor"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -363,6 +363,46 @@ class KernelLeastSquares(KernelMachine):
         kept, gram, w = twin._training(X, weight, given)
         ridge = self._training_set[3]
         return combine(self._proofs(gram, Y[kept], ridge, w, beta[kept], b))
+
+
+class LeastSquaresRegressor(MultiOutputMixin, RegressorMixin, KernelLeastSquares):
+    """Targets to columns, kernel sums to predictions."""
+
+    def _validate_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
+        return self._validate(X, y, multi_output=True, y_numeric=True)
+
+    def _encode(self, X: Any, y: Any, weight: Floats | None) -> tuple[Floats, Floats | None]:
+        self._flat = y.ndim == 1
+        return np.asarray(y, dtype=np.float64).reshape(len(y), -1), weight
+
+    def _shaped(self, values: Floats) -> Floats:
+        return values[:, 0] if self._flat else values
+
+    def predict(self, X: Any) -> Floats:
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Of shape (n_samples, n_samples_fit) for ``kernel="precomputed"``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        return self._shaped(self._values(self._validate_predict(X)))
+
+    def loo_predictions(self) -> Floats:
+        """Predict each training row by the model without it, in closed form.
+
+        The kernel and the weights of the other rows stay as they are; the row is left out with all
+        its weight.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        """
+        return self._shaped(self._loo_values())
 
 
 def _times(K: Floats, coef: Floats) -> Floats:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._classes import ClassWeights
 from maxmargin.estimators._docs import documented
-from maxmargin.estimators._least_squares import KernelLeastSquares
+from maxmargin.estimators._least_squares import KernelLeastSquares, LeastSquaresRegressor
 from maxmargin.estimators._machine import KERNEL
 from maxmargin.kernels import Kernel, Linear, as_kernel
 
@@ -209,7 +209,7 @@ class LSSVM(ClassWeights, ClassifierMixin, _LeastSquaresMachine):
 
 
 @documented
-class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LeastSquaresMachine):
+class LSSVMRegressor(LeastSquaresRegressor, _LeastSquaresMachine):
     r"""Fit targets by least squares with a bias, in the space of a kernel.
 
     :class:`~maxmargin.KernelRidge` with a bias that is not penalised, and C = 1 / alpha.
@@ -264,39 +264,3 @@ class LSSVMRegressor(MultiOutputMixin, RegressorMixin, _LeastSquaresMachine):
         self.solver = solver
         self.tol = tol
         self.n_threads = n_threads
-
-    def _validate_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        return self._validate(X, y, multi_output=True, y_numeric=True)
-
-    def _encode(self, X: Any, y: Any, weight: Floats | None) -> tuple[Floats, Floats | None]:
-        self._flat = y.ndim == 1
-        return np.asarray(y, dtype=np.float64).reshape(len(y), -1), weight
-
-    def predict(self, X: Any) -> Floats:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Of shape (n_samples, n_samples_fit) for ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        return self._shaped(self._values(self._validate_predict(X)))
-
-    def loo_predictions(self) -> Floats:
-        """Predict each training row by the model without it, in closed form.
-
-        The kernel and the weights of the other rows stay as they are; the row is left out with all
-        its weight.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        return self._shaped(self._loo_values())
-
-    def _shaped(self, values: Floats) -> Floats:
-        return values[:, 0] if self._flat else values

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.model_selection import check_cv
@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._docs import documented
-from maxmargin.estimators._least_squares import KernelLeastSquares
+from maxmargin.estimators._least_squares import LeastSquaresRegressor
 from maxmargin.estimators._pairwise import compiled, pairwise
 from maxmargin.grams import Gram
 from maxmargin.inverses import Decomposed, Features, Inverse
@@ -31,12 +31,12 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-class _KernelRidge(MultiOutputMixin, RegressorMixin, KernelLeastSquares):
-    """Targets to columns, scikit-learn's kernel names to formulas, kernel sums to predictions."""
+class _KernelRidge(LeastSquaresRegressor):
+    """Scikit-learn's kernel names to formulas."""
 
     dual_coef_: Floats
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelLeastSquares._parameter_constraints,
+        **LeastSquaresRegressor._parameter_constraints,
         "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
         "degree": [Interval(Real, 0, None, closed="left")],
@@ -64,13 +64,6 @@ class _KernelRidge(MultiOutputMixin, RegressorMixin, KernelLeastSquares):
             kernel_params=self.kernel_params,
         )
 
-    def _validate_fit(self, X: Any, y: Any) -> tuple[Any, Any]:
-        return self._validate(X, y, multi_output=True, y_numeric=True)
-
-    def _encode(self, X: Any, y: Any, weight: Floats | None) -> tuple[Floats, Floats | None]:
-        self._flat = y.ndim == 1
-        return np.asarray(y, dtype=np.float64).reshape(len(y), -1), weight
-
     def _scale(self, ridge: float) -> float:
         return 2 * ridge if ridge > 0 else 1.0  # N3's values
 
@@ -79,34 +72,6 @@ class _KernelRidge(MultiOutputMixin, RegressorMixin, KernelLeastSquares):
 
     def _columns(self) -> Floats:
         return self.dual_coef_.reshape(len(self.dual_coef_), -1)
-
-    def predict(self, X: Any) -> Floats:
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Of shape (n_samples, n_samples_fit) for ``kernel="precomputed"``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        values = self._values(self._validate_predict(X))
-        return values[:, 0] if self._flat else values
-
-    def loo_predictions(self) -> Floats:
-        """Predict each training row by the model without it, in closed form.
-
-        The kernel and the weights of the other rows stay as they are; the row is left out with all
-        its weight.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
-        """
-        values = self._loo_values()
-        return values[:, 0] if self._flat else values
 
     @property
     def coef_(self) -> Floats:
