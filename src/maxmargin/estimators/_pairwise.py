@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from numpy.typing import NDArray
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS, pairwise_kernels
 from sklearn.preprocessing import normalize
 
 from maxmargin import _core
@@ -24,9 +24,7 @@ __all__ = ["NAMES", "combine", "compiled", "pairwise", "prepare", "threads_of"]
 _FUSED = 96  # outputs: for more, a product by BLAS outweighs that the values are held
 _BAND = 1024  # rows whose values are held then
 # What scikit-learn has a function for; "precomputed" is not a formula.
-NAMES = frozenset(
-    "additive_chi2 chi2 cosine laplacian linear poly polynomial rbf sigmoid".split()  # noqa: SIM905
-)
+NAMES = frozenset(PAIRWISE_KERNEL_FUNCTIONS)
 
 
 def compiled(

@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import check_scoring, get_scorer_names
-from sklearn.metrics.pairwise import PAIRWISE_KERNEL_FUNCTIONS
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.estimators._docs import documented
 from maxmargin.estimators._least_squares import LeastSquaresRegressor
-from maxmargin.estimators._pairwise import compiled, pairwise
+from maxmargin.estimators._pairwise import NAMES, compiled, pairwise
 from maxmargin.grams import Gram
 from maxmargin.inverses import Decomposed, Features, Inverse
 from maxmargin.kernels import Kernel, Linear, Precomputed
@@ -37,7 +36,7 @@ class _KernelRidge(LeastSquaresRegressor):
     dual_coef_: Floats
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LeastSquaresRegressor._parameter_constraints,
-        "kernel": [StrOptions({*PAIRWISE_KERNEL_FUNCTIONS, "precomputed"}), callable],
+        "kernel": [StrOptions({*NAMES, "precomputed"}), callable],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
         "degree": [Interval(Real, 0, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
