@@ -1,8 +1,8 @@
 """ONNX: machines written with ONNX's own operators, and run with onnxruntime.
 
-Importing this module registers converters for our estimators with skl2onnx, so that pipelines of
-scikit-learn with one of them at the end are converted too. Scores are computed in float64 inside,
-whatever the input is.
+`register` makes converters for our estimators known to skl2onnx, so that pipelines of scikit-learn
+with one of them at the end are converted too. Scores are computed in float64 inside, whatever the
+input is.
 """
 
 from __future__ import annotations
@@ -299,11 +299,14 @@ def _convert_classifier(scope: Any, operator: Any, container: Any) -> None:
     g.name(g.cast(shown, _kind_of(g, operator)), operator.outputs[1].full_name)
 
 
+def _is_double(operator: Any) -> bool:
+    """Whether the outputs are float64, as the input; else float32, also where that is no float."""
+    types = _quiet("skl2onnx.common.data_types")
+    return isinstance(operator.inputs[0].type, types.DoubleTensorType)
+
+
 def _kind_of(g: _Graph, operator: Any) -> Any:
-    """The type of the outputs: that of the input, float32 where that is no float."""
-    data_types = _quiet("skl2onnx.common.data_types")
-    double = isinstance(operator.inputs[0].type, data_types.DoubleTensorType)
-    return g.types.DOUBLE if double else g.types.FLOAT
+    return g.types.DOUBLE if _is_double(operator) else g.types.FLOAT
 
 
 def _decided(g: _Graph, machine: Any, scores: str) -> tuple[str, str]:
@@ -331,22 +334,21 @@ def _voted(g: _Graph, machine: Any, scores: str) -> tuple[str, str]:
     for k, (i, j) in enumerate(pairs):
         first[k, i] = second[k, j] = 1.0
     silent = np.asarray(machine._silent())
-    wins = g.cast(g.op("Greater", scores, g.constant(0.0)), g.types.DOUBLE)
-    lost = g.op("Sub", g.constant(1.0), wins)
     voting = np.where(silent, 0.0, 1.0)[:, None]
-    votes = g.op(
-        "Add",
-        g.op("MatMul", wins, g.constant(voting * first)),
-        g.op("MatMul", lost, g.constant(voting * second)),
-    )
+
+    def tally(comparison: str) -> str:
+        """Count the pairs that each class wins, where the first class's score compares with 0."""
+        wins = g.cast(g.op(comparison, scores, g.constant(0.0)), g.types.DOUBLE)
+        lost = g.op("Sub", g.constant(1.0), wins)
+        return g.op(
+            "Add",
+            g.op("MatMul", wins, g.constant(voting * first)),
+            g.op("MatMul", lost, g.constant(voting * second)),
+        )
+
+    votes = tally("Greater")
     # scikit-learn's _ovr_decision_function gives a score of 0 to the first class.
-    least = g.cast(g.op("GreaterOrEqual", scores, g.constant(0.0)), g.types.DOUBLE)
-    most = g.op("Sub", g.constant(1.0), least)
-    counted = g.op(
-        "Add",
-        g.op("MatMul", least, g.constant(voting * first)),
-        g.op("MatMul", most, g.constant(voting * second)),
-    )
+    counted = tally("GreaterOrEqual")
     sums = g.op("MatMul", scores, g.constant(first - second))
     bounded = g.op(
         "Div", sums, g.op("Mul", g.op("Add", g.op("Abs", sums), g.constant(1.0)), g.constant(3.0))
@@ -397,8 +399,7 @@ def _convert_ranges(scope: Any, operator: Any, container: Any) -> None:
 
 def _float_of(operator: Any) -> Any:
     types = _quiet("skl2onnx.common.data_types")
-    double = isinstance(operator.inputs[0].type, types.DoubleTensorType)
-    return types.DoubleTensorType if double else types.FloatTensorType
+    return types.DoubleTensorType if _is_double(operator) else types.FloatTensorType
 
 
 def _shape_of_regressor(operator: Any) -> None:
