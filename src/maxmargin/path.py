@@ -20,6 +20,7 @@ from maxmargin.solvers import SMO, solve
 __all__ = ["Path", "svc_path"]
 
 Floats = NDArray[np.float64]
+_Row = tuple[Floats, float, Certificate, int, float]  # β, b, proof, at the bound, unproven
 
 _SMALL = 200  # samples: the exact path without being asked for
 _POSITIVE = 1e-10  # least eigenvalue, of the largest
@@ -166,7 +167,7 @@ def svc_path(
         places = _breakpoints(gram, signs, sample_weight, values, must=exact is True)
         if places is not None:
             return _told(gram, signs, sample_weight, places, classes)
-    solver, rows = SMO(n_threads=n_threads), []
+    solver, rows = SMO(n_threads=n_threads), list[_Row]()
     before: Problem | None = None
     beta = np.zeros(gram.n)
     for C in values.tolist():
@@ -174,19 +175,8 @@ def svc_path(
         start = None if before is None else _carried(problem, beta, before)
         found = solve(problem, solver, tol=tol, beta=start)
         beta, before = found.beta, problem
-        rows.append((found, _unproven(problem, found)))
-    betas = np.stack([found.beta for found, _ in rows])
-    bounds = np.array([(np.abs(f.beta) >= f.problem.C) & (f.problem.C > 0) for f, _ in rows])
-    return Path(
-        Cs=values,
-        beta=betas,
-        b=np.array([found.parameters["b"] for found, _ in rows]),
-        certificates=[found.certificate for found, _ in rows],
-        n_support=(betas != 0).sum(axis=1),
-        n_bound=bounds.sum(axis=1),
-        xi_alpha=np.array([share for _, share in rows]),
-        classes=classes,
-    )
+        rows.append(_row(problem, beta, found.b, found.certificate))
+    return _path(values, rows, classes)
 
 
 def _carried(problem: Problem, beta: Floats, before: Problem) -> Floats:
@@ -195,12 +185,28 @@ def _carried(problem: Problem, beta: Floats, before: Problem) -> Floats:
     return problem.project(start)
 
 
-def _unproven(problem: Problem, found: Any) -> float:
-    return _share(problem, np.asarray(ledger(problem, found.beta, found.certificate)["loo"]))
+def _row(problem: Problem, beta: Floats, b: float, proof: Certificate, near: float = 0.0) -> _Row:
+    """What the path says of a solution; α relatively so near its bound counts as at it."""
+    bound = (np.abs(beta) >= (1 - near) * problem.C) & (problem.C > 0)
+    verdict = np.asarray(ledger(problem, beta, proof)["loo"])
+    unproven = float(problem.C[verdict != "right"].sum() / problem.C.sum())
+    return beta, b, proof, int(bound.sum()), unproven
 
 
-def _share(problem: Problem, verdict: NDArray[Any]) -> float:
-    return float(problem.C[verdict != "right"].sum() / problem.C.sum())
+def _path(Cs: Floats, rows: list[_Row], classes: NDArray[Any], *, exact: bool = False) -> Path:
+    beta, b, certificates, n_bound, xi_alpha = zip(*rows, strict=True)
+    betas = np.stack(beta)
+    return Path(
+        Cs=Cs,
+        beta=betas,
+        b=np.array(b),
+        certificates=list(certificates),
+        n_support=(betas != 0).sum(axis=1),
+        n_bound=np.array(n_bound),
+        xi_alpha=np.array(xi_alpha),
+        classes=classes,
+        exact=exact,
+    )
 
 
 def _breakpoints(
@@ -271,22 +277,10 @@ def _told(
     classes: NDArray[Any],
 ) -> Path:
     """The path with all that is said about each of its solutions."""
-    stored, rows = gram.stored(), []
+    stored, rows = gram.stored(), list[_Row]()
     for place in places:
         problem = soft_margin(stored, y, C=place.C, sample_weight=sample_weight)
         beta = problem.project(place.beta)
         proof = certify(problem, beta, tol=1e-6)
-        verdict = np.asarray(ledger(problem, beta, proof)["loo"])
-        bound = (np.abs(beta) >= (1 - 1e-12) * problem.C) & (problem.C > 0)
-        rows.append((beta, proof, bound.sum(), _share(problem, verdict)))
-    return Path(
-        Cs=np.array([place.C for place in places]),
-        beta=np.stack([beta for beta, *_ in rows]),
-        b=np.array([place.b for place in places]),
-        certificates=[proof for _, proof, *_ in rows],
-        n_support=np.array([np.count_nonzero(beta) for beta, *_ in rows]),
-        n_bound=np.array([bound for _, _, bound, _ in rows]),
-        xi_alpha=np.array([share for *_, share in rows]),
-        classes=classes,
-        exact=True,
-    )
+        rows.append(_row(problem, beta, place.b, proof, near=1e-12))
+    return _path(np.array([place.C for place in places]), rows, classes, exact=True)
