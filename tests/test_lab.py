@@ -397,7 +397,7 @@ def test_tour_says_the_truth(session):
     stop, told = opened("ν counts the failures")
     assert told["note"] is None
     set_(session, nu=0.2, solver="SMO")  # w = 0: rounding errors must not draw a boundary
-    assert not session.lanes[0].draw(session.document, session.view).any()
+    assert not session.lanes[0].draw(session.view).any()
 
     _, told = opened("When no line exists")
     assert told["status"] == "infeasible"
