@@ -1,5 +1,3 @@
-from types import SimpleNamespace
-
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,12 +8,24 @@ from scipy import sparse
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import maxmargin
-from maxmargin import SVC, SVR, NuSVC, NuSVR, OneClassSVM, kernels, problems, solvers
+from maxmargin import (
+    SVC,
+    SVR,
+    KernelPCA,
+    NuSVC,
+    NuSVR,
+    OneClassSVM,
+    kernels,
+    problems,
+    solvers,
+    svc_path,
+)
 from maxmargin.displays import (
     ConvergenceDisplay,
     GramDisplay,
@@ -345,8 +355,7 @@ def test_a_path_through_a_pipeline_and_a_regression(moons, wave):
 
 
 def test_arrays_in_any_order():
-    path = SimpleNamespace(Cs=[1.0, 0.1], betas=[[0.5, -0.5, 0], [0.1, -0.1, 0]], gaps=[0, 1e-3])
-    display = PathDisplay.from_path(path)
+    display = PathDisplay.from_arrays([1.0, 0.1], [[0.5, -0.5, 0], [0.1, -0.1, 0]], gaps=[0, 1e-3])
     assert display.Cs.tolist() == [0.1, 1.0]
     assert len(display.axes_) == 2
     gap = display.gap_.get_ydata()
@@ -362,9 +371,34 @@ def test_arrays_in_any_order():
     assert raw.ax_.get_ylabel() == "coefficient"
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_a_path_of_svc_path(exact):
+    X, y = load_iris(return_X_y=True)
+    path = svc_path(X[::4][:30], y[::4][:30] > 0, gamma=0.5, Cs=[0.01, 0.1, 1.0, 10.0], exact=exact)
+    display = PathDisplay.from_path(path)
+    assert display.Cs.tolist() == path.Cs.tolist()
+    assert (display.betas == path.beta).all()
+    assert display.n_support.tolist() == path.n_support.tolist()
+    assert display.gaps.tolist() == [c.relative_gap for c in path.certificates]
+
+
+def test_the_gram_of_kernel_pca_has_its_parameters(moons):
+    X, _ = moons
+    for name, given in (
+        ("rbf", {"gamma": 7.0}),
+        ("poly", {"degree": 2, "coef0": 3.0, "gamma": 0.1}),
+    ):
+        machine = KernelPCA(kernel=name, **given).fit(X)
+        display = GramDisplay.from_estimator(machine, X)
+        expected = pairwise_kernels(X, metric=name, **given)
+        np.testing.assert_allclose(np.sort(display.K.ravel()), np.sort(expected.ravel()))
+    with pytest.raises(TypeError, match="does not know the kernel"):
+        GramDisplay.from_estimator(KernelPCA(kernel="cosine").fit(X), X)
+
+
 def test_path_refusals(moons, iris):
     X, y = moons
-    with pytest.raises(TypeError, match="path with Cs and betas; got int"):
+    with pytest.raises(TypeError, match="path of svc_path; got int"):
         PathDisplay.from_path(3)
     for Cs in ([], [0.0], [-1.0], [np.inf], 1.0):
         with pytest.raises(ValueError, match="a list of C > 0"):

@@ -249,10 +249,15 @@ class GramDisplay:
 
 def _kernel(machine: Any) -> Any:
     """The kernel of a fitted machine, with the number that fit has made of gamma."""
+    from maxmargin.estimators._pairwise import compiled
     from maxmargin.estimators.models import fitted_kernel
 
-    if hasattr(machine, "kernel_"):
-        return machine.kernel_
+    known = getattr(machine, "kernel_", None)
+    if isinstance(known, str) and known != "precomputed":  # KernelPCA's
+        numbers = {"gamma": machine.gamma_, "degree": machine.degree, "coef0": machine.coef0}
+        known = None if known == "cosine" else compiled(known, **numbers)
+    if known is not None:
+        return known
     if not hasattr(machine, "_gamma"):  # of scikit-learn only sklearn.svm tells it
         got = type(machine).__name__
         raise TypeError(

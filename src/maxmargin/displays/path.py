@@ -71,8 +71,8 @@ class PathDisplay:
 
         Parameters
         ----------
-        path : object with `Cs` and `betas`
-            And with `n_support` and `gaps`, if it knows them.
+        path : Path
+            Of :func:`~maxmargin.svc_path`.
         ax, **options
             As in :meth:`plot`.
 
@@ -80,12 +80,21 @@ class PathDisplay:
         -------
         display : PathDisplay
             The display, drawn.
+
+        Examples
+        --------
+        >>> from maxmargin import svc_path
+        >>> from maxmargin.displays import PathDisplay
+        >>> path = svc_path([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], Cs=[0.1, 1.0])
+        >>> PathDisplay.from_path(path).n_support.tolist()
+        [4.0, 4.0]
         """
-        if not (hasattr(path, "Cs") and hasattr(path, "betas")):
+        if not (hasattr(path, "Cs") and hasattr(path, "certificates")):
             got = type(path).__name__
-            raise TypeError(f"PathDisplay.from_path needs a path with Cs and betas; got {got}.")
-        more = {name: getattr(path, name, None) for name in ("n_support", "gaps")}
-        return cls.from_arrays(path.Cs, path.betas, **more, ax=ax, **options)
+            raise TypeError(f"PathDisplay.from_path needs a path of svc_path; got {got}.")
+        gaps = [proof.relative_gap for proof in path.certificates]
+        more = {"n_support": path.n_support, "gaps": gaps}
+        return cls.from_arrays(path.Cs, path.beta, **more, ax=ax, **options)
 
     @classmethod
     def from_estimator(
