@@ -2,16 +2,10 @@
 
 import json
 
-import pytest
 from sklearn.datasets import load_iris
 
-import maxmargin
 from maxmargin.cli import main
 from maxmargin.io import open_model
-
-pytestmark = pytest.mark.skipif(
-    "SVCCV" not in maxmargin.__all__, reason="maxmargin.SVCCV is not part of this checkout"
-)
 
 
 def test_search_finds_and_saves_the_best(tmp_path, monkeypatch, capsys):
@@ -29,3 +23,13 @@ def test_search_finds_and_saves_the_best(tmp_path, monkeypatch, capsys):
     assert held.model.predict(load_iris().data[:1])[0] == "setosa"
     assert main(["verify", "b.skops", "iris.csv"]) == 0
     assert main(["search", "iris.csv", "--Cs", "a"]) == 2
+
+
+def test_search_says_where_the_grid_ends_too_early(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo", "iris", "--write", "iris.csv", "-q"]) == 0
+    capsys.readouterr()
+    assert main(["search", "iris.csv", "--Cs", "0.01,0.1,1", "--gammas", "0.001,0.1,100"]) == 0
+    told = capsys.readouterr().out
+    assert "C = 1 is an edge of the grid: try larger ones." in told
+    assert "gamma = 0.1 is an edge" not in told

@@ -382,6 +382,7 @@ def _told(facts: dict[str, Any], say: Reporter) -> str:
     axes = {name: list(dict.fromkeys(c["params"].get(name) for c in grid)) for name in names}
     found = ", ".join(f"{name} = {_short(value)}" for name, value in best.items())
     last = f"best {found}: {facts['best_score']:.4g}"
+    beyond = "".join(f"\n{line}" for line in _edges(axes, best))
     whole = len(grid) == len(axes.get("C", ())) * len(axes.get("gamma", ()))
     if set(names) == {"C", "gamma"} and len(axes["gamma"]) > 1 and whole:
         cells = {(c["params"]["C"], c["params"]["gamma"]): c for c in grid}
@@ -390,7 +391,7 @@ def _told(facts: dict[str, Any], say: Reporter) -> str:
             for C in axes["C"]
         ]
         return "\n".join(
-            [say.table(["C \\ gamma", *map(_short, axes["gamma"])], rows), f"{last} (*)"]
+            [say.table(["C \\ gamma", *map(_short, axes["gamma"])], rows), f"{last} (*){beyond}"]
         )
     known = [cell for cell in grid if cell["mean"] is not None]
     known.sort(key=lambda cell: -cell["mean"])
@@ -400,7 +401,18 @@ def _told(facts: dict[str, Any], say: Reporter) -> str:
     ]
     if len(grid) > _BEST:
         last = f"the best {len(rows)} of {len(grid)} cells; --json tells all\n{last}"
-    return f"{say.table([*names, 'mean', 'deviation'], rows)}\n{last} (*)"
+    return f"{say.table([*names, 'mean', 'deviation'], rows)}\n{last} (*){beyond}"
+
+
+def _edges(axes: dict[str, list[Any]], best: dict[str, Any]) -> list[str]:
+    """Say where the grid ends too early, as far as it tells."""
+    lines = []
+    for name, values in axes.items():
+        numbers = sorted(v for v in values if isinstance(v, int | float))
+        if len(numbers) > 2 and best.get(name) in (numbers[0], numbers[-1]):
+            side = "smaller" if best[name] == numbers[0] else "larger"
+            lines.append(f"{name} = {_short(best[name])} is an edge of the grid: try {side} ones.")
+    return lines
 
 
 def _short(value: Any) -> str:

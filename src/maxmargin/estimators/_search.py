@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -44,6 +44,20 @@ class Search(BaseSearchCV):
     return_train_score = False
     n_jobs = None
     pre_dispatch = "2*n_jobs"
+
+    best_index_: int
+    best_score_: float
+    best_params_: dict[str, Any]
+    cv_results_: dict[str, Any]
+    report_: dict[str, Any]
+    refit_time_: float
+    n_splits_: int
+
+    if TYPE_CHECKING:  # scikit-learn has no types
+
+        def predict(self, X: Any) -> NDArray[Any]: ...
+
+        def score(self, X: Any, y: Any = None, **params: Any) -> float: ...
 
     _machine: ClassVar[type[SupportVectorMachine]]
     _along: ClassVar[str] = "C"

@@ -195,6 +195,8 @@ class SVCCV(_Classification):
     ({'C': 1, 'gamma': 0.1}, 0.98)
     """
 
+    best_estimator_: SVC
+
     _machine = SVC
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Search._parameter_constraints,
@@ -308,6 +310,8 @@ class NuSVCCV(_Classification):
     >>> round(float(search.best_score_), 2)
     0.98
     """
+
+    best_estimator_: NuSVC
 
     _machine = NuSVC
     _along = "nu"
@@ -444,6 +448,8 @@ class SVRCV(Search):
     >>> bool(search.best_score_ > 0.99)
     True
     """
+
+    best_estimator_: SVR
 
     _machine = SVR
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,10 @@ Ints = NDArray[np.int64]
 
 class _SupportVectorClassifier(Probabilities, ClassWeights, ClassifierMixin, SupportVectorMachine):
     """Classes to pairs, pairs to problems, decision values to votes."""
+
+    if TYPE_CHECKING:  # scikit-learn has no types
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorMachine._parameter_constraints,

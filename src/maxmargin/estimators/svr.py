@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,10 @@ Floats = NDArray[np.float64]
 
 class _SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
     """Targets to a problem, kernel sums to predictions."""
+
+    if TYPE_CHECKING:  # scikit-learn has no types
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float: ...
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorMachine._parameter_constraints,
