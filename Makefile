@@ -96,7 +96,7 @@ extra_requirements = "import sys, tomllib; t = tomllib.load(open('pyproject.toml
 	print(*t['project']['optional-dependencies'][sys.argv[1]], sep='\n')"
 
 $(DEPS): pyproject.toml | $(PY)
-	@echo "installing build and test requirements into $(VENV)"
+	@echo "installing build and test requirements into $(VENV) (a minute or two)"
 	@$(PY) -c $(requirements) > $@.txt
 	$(PIP) install --quiet -r $@.txt
 	@touch $@
@@ -126,7 +126,7 @@ $(HERE): FORCE | $(PY)
 # Quiet when all is well; shows the compiler's warnings, and everything if it fails. The stamp
 # carries the time of the start, so that a file saved during the build is built next time.
 $(BUILD): $(DEPS) $(HERE) CMakeLists.txt $(CPP)
-	@echo "building maxmargin (log: $@.log)"
+	@echo "building maxmargin (a minute; log: $@.log)"
 	@touch $@.start
 	@$(PIP) install --verbose --no-build-isolation --no-deps --editable . > $@.log 2>&1 || { cat $@.log; exit 1; }
 	@grep -A 4 "warning:" $@.log || true

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import gc
 import resource
+import subprocess
 import sys
 import time
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 
 import numpy as np
 import sklearn
@@ -76,24 +78,34 @@ def compare(name: str) -> bool:
     print(
         f"| {name} | {len(y)} x {X.shape[1]} | {seconds[0]:.2f} | {seconds[1]:.2f} | {ratio:.1f} | "
         f"{PROMISED[name]} | {'same' if same else 'OTHER'} | {off:.1e} | "
-        f"{peak * 1024 / (8 * len(y) ** 2):.2f} |",
-        flush=True,
+        f"{peak * 1024 / (8 * len(y) ** 2):.2f} |"
     )
     return same and off <= 1e-3
 
 
 def main() -> None:
+    if len(sys.argv) == 2 and sys.argv[1] in PROMISED:  # a process of its own, for its memory
+        sys.exit(0 if compare(sys.argv[1]) else f"{sys.argv[1]}: other scores or another best cell")
     names = sys.argv[1:] or list(PROMISED)
-    print(
-        f"maxmargin {__version__}, scikit-learn {sklearn.__version__}, {cpu_count()} CPUs, tol 1e-3"
-    )
-    print(
-        "| data | size | SVCCV, s | GridSearchCV, s | ratio | promised | best cell | scores |"
-        " peak, Grams |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|")
-    if False in {name: compare(name) for name in names}.values():
-        sys.exit("another best cell, or scores that differ by more than 1e-3")
+    versions = f"maxmargin {__version__}, scikit-learn {sklearn.__version__}"
+    columns = "data", "size", "SVCCV, s", "GridSearchCV, s", "ratio", "promised", "best cell"
+    columns += "scores", "peak, Grams"
+    lines = [
+        f"{versions}, {cpu_count()} CPUs, tol 1e-3; 8 C x 6 gamma, five folds and the refit",
+        "",
+        f"| {' | '.join(columns)} |",
+        "|---" * len(columns) + "|",
+    ]
+    print("\n".join(lines), flush=True)
+    for name in names:
+        run = subprocess.run(
+            [sys.executable, __file__, name], stdout=subprocess.PIPE, text=True, check=True
+        )
+        lines.append(run.stdout.strip())
+        print(lines[-1], flush=True)
+    if not sys.argv[1:]:
+        where = Path(__file__).parent / "results" / "search.md"
+        where.write_text("# Searches\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -691,3 +691,18 @@ def test_demo_and_bench_tell_what_they_did(run):
     told = parsed(run, "bench", "iris.csv", "--repeats", "1")
     assert told["maxmargin"]["relative_gap"] < 1e-2
     assert {"maxmargin", "scikit-learn", "ratio"} <= set(told)
+
+
+def test_decimal_commas_are_no_classes(run):
+    rows = [f"{k};{k},5" for k in range(120)]
+    Path("german.csv").write_text("\n".join(["a;price", *rows]), encoding="utf-8")
+    code, _, err = run("fit", "german.csv", "--target", "price")
+    assert code == 2
+    assert "line 2: '0,5' in column 'price' is not a number. Write decimal points." in err
+
+
+def test_a_picture_needs_the_data(run):
+    code, _, err = run("plot", "m.skops", "-o", "m.png")
+    assert code == 2
+    assert "--kind auto needs DATA" in err
+    assert run("plot", "m.skops", "--kind", "convergence", "-o", "m.png")[0] == 0

@@ -15,6 +15,7 @@ import sklearn.svm
 import skops.io
 from libsvm import svm, svmutil
 from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -535,3 +536,10 @@ def test_errors_of_use(tmp_path):
     with pytest.raises(FileExistsError, match="--force"):
         save(SVC().fit(*IRIS), tmp_path / "m.skops", overwrite=False)
     assert maxmargin.load is load
+
+
+@pytest.mark.parametrize("model", [SVC(), make_pipeline(StandardScaler(), SVC())])
+def test_what_is_not_fitted_is_not_saved(model, tmp_path):
+    with pytest.raises(NotFittedError):
+        maxmargin.save(model, tmp_path / "m.skops")
+    assert not list(tmp_path.iterdir())

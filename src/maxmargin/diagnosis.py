@@ -517,11 +517,13 @@ def _cost(X: Any, y: Any, estimator: Any, facts: dict[str, Any]) -> list[Finding
             )
         )
     how = "measured" if measured == n else f"extrapolated from {measured} rows"
+    memory = facts["megabytes"]
+    room = f"up to {memory:g} MB" if memory >= 1 else "less than 1 MB"
     found.append(
         Finding(
             "note",
             "cost",
-            f"an exact fit takes about {seconds:.2g} s ({how}) and up to {facts['megabytes']:g} MB",
+            f"an exact fit takes about {seconds:.2g} s ({how}) and {room}",
             "",
         )
     )

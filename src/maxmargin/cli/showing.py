@@ -275,8 +275,11 @@ def plot(
         raise ValueError(f"--kind {kind} must be auto, {', '.join(KINDS)}.")
     if dpi < 1:
         raise ValueError(f"--dpi {dpi}: at least 1 is needed.")
-    if data is None and kind not in ("auto", "convergence"):
-        raise ValueError(f"--kind {kind} needs DATA, what the model was trained on.")
+    if data is None and kind != "convergence":
+        raise ValueError(
+            f"--kind {kind} needs DATA, what the model was trained on; without, --kind convergence "
+            "draws what record_every of a fit in Python has recorded."
+        )
     opened = opened_model(model, data or "", input, trust_pickle, say)
     X, y = (None, None) if data is None else _training_data(opened, data, input, say)
     try:

@@ -447,10 +447,15 @@ def _parse_text(arrow: Any, reader: Any, place: _TextPlace, plan: _Plan, columns
         raise ValueError(f"from line {place.line}: {str(error).splitlines()[0]}") from None
 
 
+def _has_comma(text: str) -> bool:
+    """Whether it is a number but for a decimal comma."""
+    return "," in text and is_number(text.replace(",", ".", 1))
+
+
 def _refuse_commas(given: list[str], values: NDArray[Any], name: str, place: Any) -> None:
     """Refuse a column most of whose texts are numbers with a decimal comma."""
-    if 2 * sum("," in v and is_number(v.replace(",", ".", 1)) for v in given) > len(given):
-        row = next(k for k, v in enumerate(values) if v is not None and "," in v)
+    if 2 * sum(map(_has_comma, given)) > len(given):
+        row = next(k for k, v in enumerate(values) if v is not None and _has_comma(v))
         raise ValueError(
             f"{_no_number(place.of(row), values[row], name)} Write decimal points, or say "
             f"--categorical {name} if the column holds categories."
@@ -628,6 +633,10 @@ def _targets(arrow: Any, column: Any, name: str, columns: Columns, place: Any) -
         if numbers > 0.9 * len(texts) and len(set(texts)) > _MANY:
             row = next(k for k, t in enumerate(texts) if not is_number(t))
             raise ValueError(_no_number(place.of(row), texts[row], name))
+        if len(set(texts)) > _MANY and 2 * sum(map(_has_comma, texts)) > len(texts):
+            row = next(k for k, t in enumerate(texts) if _has_comma(t))
+            wrong = _no_number(place.of(row), texts[row], name)
+            raise ValueError(f"{wrong} Write decimal points.")
         return np.array(texts, dtype=str)
     if arrow.types.is_boolean(column.type) and columns.text_target is None:
         return np.asarray(column, dtype=bool)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 
 from maxmargin.certificate import Certificate
 from maxmargin.io.libsvm import LibsvmModel, load_libsvm_model, save_libsvm_model
@@ -123,6 +124,7 @@ def save(
             f"save takes an estimator or a Pipeline; got {type(model).__name__}. (An ONNX file can "
             "only be run: save the model that it was made from.)"
         )
+    check_is_fitted(model)
     said = describe(model, X, y) | dict(about or {})
     write = {"skops": _write_skops, "joblib": _write_joblib, "onnx": _write_onnx}.get(kind)
     with atomic(path, force=overwrite) as temporary:

@@ -1447,7 +1447,7 @@ class Lab {
     this.back = button("Back", { onclick: () => this.go("back"), title: "One step back (B)" });
     this.stepButton = button("Step", { onclick: () => this.go("step"), title: "One step (S)" });
     this.restart = button("Reset", { onclick: () => this.go("reset"), title: "Back to α = 0 (R)" });
-    this.scrub = h("input", { type: "range", min: "0", max: "1", value: "0", step: "1", class: "mm-scrub", "aria-label": "Where in the run", oninput: () => this.seek() });
+    this.scrub = h("input", { type: "range", min: "0", max: "1", value: "0", step: "1", class: "mm-scrub", title: "Where in the run", "aria-label": "Where in the run", oninput: () => this.seek() });
     this.counter = h("span", { class: "mm-counter" });
     const speed = h("input", { type: "range", min: "0", max: "3.7", step: "0.05", value: "1", "aria-label": "Speed, steps per second", oninput: () => {
       this.speed = 10 ** Number(speed.value);
@@ -1459,7 +1459,7 @@ class Lab {
     this.rivals = h("div", { class: "mm-rivals", hidden: true }, this.tags[0], h("span", {}, "against ", this.rival), this.tags[1]);
     return h("section", { class: "mm-centre", "aria-label": "Canvas" },
       this.rivals, this.stage,
-      h("div", { class: "mm-transport" }, this.train, this.play, this.back, this.stepButton, this.restart, this.scrub, h("label", { class: "mm-speed", title: "Speed of Play" }, speed, rate)),
+      h("div", { class: "mm-transport" }, this.train, this.play, this.back, this.stepButton, this.restart, this.scrub, h("label", { class: "mm-speed", title: "Speed of Play" }, "Speed", speed, rate)),
       h("div", { class: "mm-under" }, this.key, this.counter));
   }
 
