@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "parallel.hpp"
@@ -77,6 +78,20 @@ class Family {
     std::int64_t chains() const { return std::ssize(chains_); }
 
  private:
+    static constexpr double rounding = 1e-12;
+    static constexpr std::int64_t patience =
+        3000;  // steps before Newton's method is worth a thought
+
+    // Calls f with the square.
+    template <class F>
+    void of_dense(const F& f) const {
+        std::visit(
+            [&](const auto& K) {
+                if constexpr (requires { K.row_stride; }) f(K);
+            },
+            square_);
+    }
+
     // Rows of the square on which some chains live, such as all folds of a pair of classes. Up to
     // some size these share a tile.
     struct Patch {
