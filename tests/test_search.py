@@ -836,9 +836,10 @@ def test_many_folds_come_in_portions(monkeypatch):
     equal(parts, whole)
 
 
-def test_a_fit_may_outlive_the_shared_products():
+def test_a_fit_may_outlive_the_shared_products(monkeypatch):
     from maxmargin import sharing
 
+    monkeypatch.setattr(sharing, "_WORTH", 0.0)
     X, y = iris()
     began, end, errors = threading.Event(), threading.Event(), []
 
@@ -858,7 +859,7 @@ def test_a_fit_may_outlive_the_shared_products():
         sharing._active[0].stores = Slow()
         thread = threading.Thread(target=work)
         thread.start()
-        began.wait()
+        assert began.wait(30)
     thread.join()
     assert not errors
 

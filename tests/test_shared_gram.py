@@ -12,6 +12,11 @@ from sklearn.preprocessing import scale
 from maxmargin import SVC, SVR, kernels, shared_gram, sharing
 
 
+@pytest.fixture(autouse=True)
+def _any_rows(monkeypatch):
+    monkeypatch.setattr(sharing, "_WORTH", 0.0)  # the data here are narrow
+
+
 def iris():
     X, y = load_iris(return_X_y=True)
     return scale(X), y
@@ -111,3 +116,14 @@ def test_memory_is_asked_for_first(monkeypatch):
     monkeypatch.setattr(sharing, "default_cache_size", lambda: 0)
     with pytest.raises(MemoryError, match="GB may be used"), shared_gram(np.zeros((100, 2))):
         pass
+
+
+def test_what_is_computed_as_fast_is_not_shared(monkeypatch):
+    monkeypatch.undo()
+    rng = np.random.default_rng(0)
+    for width, used in ((50, 0), (400, 1)):
+        X = rng.normal(size=(60, width))
+        with shared_gram(X):
+            (shared,) = sharing._active
+            SVC().fit(X[:40], X[:40, 0] > 0)
+            assert shared.reused == used

@@ -23,6 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _STATIONARY = ("rbf", "matern", "add", "mul", "scale", "pow")
+_WORTH = 200.0  # multiplications an entry costs: below, it is computed as fast as it is loaded
 _EXACT = 1e-11  # how far rounding of dot products may put a kernel value off
 
 
@@ -121,15 +122,16 @@ class _Shared:
         self.lock = threading.Lock()
         self.n_threads = n_threads
         self.stores: dict[bool, Products] = {}
+        self.worth = as_rows(self.X).work >= _WORTH * max(1.0, X.shape[0] / 1600)
         self.place: dict[int, int] = {}
-        for i, key in enumerate(_keys(X)):
+        for i, key in enumerate(_keys(X) if self.worth else []):
             self.place.setdefault(key, i)
         self.reused = 0
 
     def find(self, X: Any) -> Ints | None:
         """Where these rows are in X, None if one is not: keys are only a hint, cells decide."""
         same = sp.issparse(X) == sp.issparse(self.X) and X.shape[1] == self.X.shape[1]
-        if not same or X.dtype != self.X.dtype:
+        if not self.worth or not same or X.dtype != self.X.dtype:
             return None
         try:
             rows = np.array([self.place[key] for key in _keys(X)], dtype=np.int64)
@@ -176,9 +178,11 @@ def shared_gram(X: Any, *, n_threads: int | None = None) -> Iterator[None]:
     the estimators of this package. A fit recognises its rows by their content (a hash, and then
     every cell), wherever they were copied to, so nothing can be stale: rows that are not in X, or
     were changed, are computed as always. The products are computed when first asked for, in
-    float64, and released at the end. Safe from any number of threads; worker *processes*
-    (``n_jobs`` above 1 with joblib's default) do not see it: they compute the same results as
-    without. Use ``n_jobs=None`` or ``joblib.parallel_backend("threading")``.
+    float64, and released at the end. Where computing them takes no longer than loading them (dense
+    rows of fewer than 200 columns, 500 for 4000 rows; sparse ones that store few cells), nothing is
+    shared. Safe from any number of threads; worker *processes* (``n_jobs`` above 1 with joblib's
+    default) do not see it: they compute the same results as without. Use ``n_jobs=None`` or
+    ``joblib.parallel_backend("threading")``.
 
     Parameters
     ----------
@@ -231,7 +235,8 @@ def lookup(kernel: Kernel, X: Any, *, n_threads: int | None = None) -> Gram | No
     Examples
     --------
     >>> from maxmargin.kernels import RBF
-    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> X = np.zeros((3, 300))
+    >>> X[:, 0] = [0.0, 1.0, 3.0]
     >>> lookup(RBF(gamma=1.0), X) is None
     True
     >>> with shared_gram(X):
