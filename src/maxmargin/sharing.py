@@ -122,7 +122,7 @@ class _Shared:
         self.lock = threading.Lock()
         self.n_threads = n_threads
         self.stores: dict[bool, Products] = {}
-        self.worth = as_rows(self.X).work >= _WORTH * max(1.0, X.shape[0] / 1600)
+        self.worth = _worth(X)
         self.place: dict[int, int] = {}
         for i, key in enumerate(_keys(X) if self.worth else []):
             self.place.setdefault(key, i)
@@ -152,6 +152,11 @@ class _Shared:
             return None
         self.reused += 1
         return store.gram(kernel, rows)
+
+
+def _worth(X: Any) -> bool:
+    """Whether products of these rows cost more to compute than to load."""
+    return bool(as_rows(X).work >= _WORTH * max(1.0, X.shape[0] / 1600))
 
 
 def _keys(X: Any) -> list[int]:
@@ -212,7 +217,7 @@ def shared_gram(X: Any, *, n_threads: int | None = None) -> Iterator[None]:
     X = X.tocsr() if sp.issparse(X) else X
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     need, budget = 8 * X.shape[0] ** 2, default_cache_size() << 20
-    if need > budget:
+    if need > budget and _worth(X):
         raise MemoryError(
             f"shared_gram needs {need / 2**30:.1f} GB for the products of {X.shape[0]} rows; "
             f"{budget / 2**30:.1f} GB may be used. Fit without it: the results are the same."
