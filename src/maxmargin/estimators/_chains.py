@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
 from collections.abc import Callable, Sequence
@@ -72,9 +73,15 @@ class Found:
     dual: Floats
     gap: Floats
     steps: Floats
-    n_support: Floats  # (n_folds, n_members)
     seconds: float
     beta: Floats = field(repr=False)  # (n_members, variables of all chains)
+    core: Any = field(repr=False)  # whose memory these are
+
+    @functools.cached_property
+    def n_support(self) -> Floats:
+        """On how many rows the machines of a fold stand, of shape (n_folds, n_members)."""
+        counts: Floats = self.core.n_support
+        return counts
 
     def held(self, k: int) -> Floats:
         """Kβ of the rows held for a chain, of shape (n_members, n_rows)."""
@@ -180,9 +187,9 @@ def solve_chains(
         dual=family.duals,
         gap=family.gaps,
         steps=family.steps,
-        n_support=family.n_support,
         seconds=time.perf_counter() - began,
         beta=family.beta.T,
+        core=family,
     )
 
 

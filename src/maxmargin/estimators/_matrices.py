@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -88,7 +89,7 @@ class Matrices:
     def _bytes(single: bool) -> int:
         return 4 if single else 8
 
-    @property
+    @functools.cached_property
     def budget(self) -> int:
         """Bytes that may be used."""
         size = self.machine.cache_size

@@ -61,6 +61,7 @@ class Search(BaseSearchCV):
 
     _machine: ClassVar[type[SupportVectorMachine]]
     _along: ClassVar[str] = "C"
+    _refuses: ClassVar[bool] = False  # members of a chain, for their counts
     _closer: ClassVar[float] = 1.0  # of tol: what chains are solved to
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "gammas": ["array-like", Interval(Integral, 1, None, closed="left")],

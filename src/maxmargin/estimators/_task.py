@@ -384,7 +384,9 @@ class Task:
         work, layout = self._laid_out(settings[0], folds)
         if not work:
             return None
-        refused = np.array([self.search._refused(chain, settings) for chain in layout.chains])
+        refused = np.full((len(layout), len(settings)), "")
+        if self.search._refuses:
+            refused = np.array([self.search._refused(c, settings) for c in layout.chains])
         skip = refused != ""
         tol, threads = self.search._closer * self.machine.tol, self._threads_now
         diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)

@@ -315,6 +315,7 @@ class NuSVCCV(_Classification):
 
     _machine = NuSVC
     _along = "nu"
+    _refuses = True
     _closer = 0.01  # decision values are divided by the margin
     _kind = "nu_svc"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
