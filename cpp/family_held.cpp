@@ -112,9 +112,12 @@ void Family::hold_all(Pool& pool) {
     std::vector<std::vector<Entry>> used(static_cast<std::size_t>(folds));
     pool.run(folds, 64 * count() * rows(),
              [&](std::int64_t fold, int) { used[fold] = entries(fold); });
-    for (std::int64_t f = 0; f < folds; ++f)
-        for (auto first = data_.first_held[f]; first < data_.first_held[f + 1]; first += band)
-            bands.push_back({f, first, std::min(first + band, data_.first_held[f + 1])});
+    const auto even = folds - folds % pool.threads();  // the rest in halves, that no thread waits
+    for (std::int64_t f = 0; f < folds; ++f) {
+        const auto end = data_.first_held[f + 1], height = f < even ? band : band / 2;
+        for (auto first = data_.first_held[f]; first < end; first += height)
+            bands.push_back({f, first, std::min(first + height, end)});
+    }
     pool.run(std::ssize(bands), 64 * count() * rows(), [&](std::int64_t index, int) {
         const auto [fold, first, last] = bands[index];
         hold(used[fold], fold, first, last);
