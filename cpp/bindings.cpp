@@ -334,6 +334,7 @@ std::size_t extent(std::int64_t count) { return static_cast<std::size_t>(count);
 
 struct ChainsHandle {
     std::shared_ptr<const mm::Family::Chains> chains;
+    std::vector<nb::object> owners;  // of what it looks at
 };
 
 Matrix by_chain(const mm::Family& family, const std::vector<double>& values) {
@@ -659,14 +660,18 @@ NB_MODULE(_core, m) {
                const Indices& patch) {
                 if (first.shape(0) == 0) throw std::invalid_argument("no chain of problems");
                 mm::Family::Chains chains{
-                    copy(first), copy(s),          copy(l),
-                    copy(u),     copy(D),          copy(row),
-                    copy(group), flat(m),          static_cast<std::int64_t>(m.shape(1)),
+                    copy(first), view(s),          view(l),
+                    view(u),     view(D),          view(row),
+                    view(group), flat(m),          static_cast<std::int64_t>(m.shape(1)),
                     copy(fold),  copy(first_held), copy(held),
                     copy(patch)};
                 check_chains(chains, m);
+                std::vector<nb::object> owners;
+                for (const auto* a : {&s, &l, &u, &D}) owners.push_back(nb::cast(*a));
+                for (const auto* a : {&row, &group}) owners.push_back(nb::cast(*a));
                 new (self)
-                    ChainsHandle{std::make_shared<const mm::Family::Chains>(std::move(chains))};
+                    ChainsHandle{std::make_shared<const mm::Family::Chains>(std::move(chains)),
+                                 std::move(owners)};
             },
             "first"_a, "s"_a, "l"_a, "u"_a, "D"_a, "row"_a, "group"_a, "m"_a, "fold"_a,
             "first_held"_a, "held"_a, "patch"_a);
@@ -688,7 +693,7 @@ NB_MODULE(_core, m) {
                                       {skip.data(), skip.data() + skip.shape(0)}, {tol, steps});
             },
             "square"_a, "chains"_a, "diagonal"_a, "members"_a, "beta"_a, "kbeta"_a, "skip"_a,
-            nb::kw_only(), "tol"_a, "steps"_a, nb::keep_alive<1, 2>())
+            nb::kw_only(), "tol"_a, "steps"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
         .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def("put_down", &mm::Family::put_down, "threads"_a,

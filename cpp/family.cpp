@@ -46,10 +46,9 @@ Family::Family(Rows square, std::shared_ptr<const Chains> chains, std::vector<do
     held_at_.push_back(0);
     for (const auto fold : data_.fold)
         held_at_.push_back(held_at_.back() + data_.first_held[fold + 1] - data_.first_held[fold]);
-    beta_ = allocate<double>(length() * variables());
-    std::fill_n(beta_.get(), length() * variables(), 0.0);
-    held_ = allocate<double>(length() * rows_held());
-    std::fill_n(held_.get(), length() * rows_held(), 0.0);
+    beta_ = allocate<double>(length() * (variables() + rows_held()));
+    std::fill_n(beta_.get(), length() * (variables() + rows_held()), 0.0);
+    held_ = beta_.get() + length() * variables();
     same_.resize(cells);
     apart_.resize(static_cast<std::size_t>(count));
     multipliers_.resize(cells * static_cast<std::size_t>(data_.groups));
@@ -347,7 +346,7 @@ void Family::record(std::int64_t index, std::span<const double> multipliers, dou
     gaps_[cell] = value.gap;
     steps_[cell] = static_cast<double>(steps);
     if (!apart_[index]) {  // K beta is there for all rows
-        auto out = held_.get() + q * rows_held() + held_at_[index];
+        auto out = held_ + q * rows_held() + held_at_[index];
         const auto fold = data_.fold[index];
         for (auto h = data_.first_held[fold]; h < data_.first_held[fold + 1]; ++h)
             *out++ = chain.kbeta[data_.held[h]];

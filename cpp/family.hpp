@@ -26,8 +26,8 @@ class Family {
     // first_held[f] to first_held[f+1].
     struct Chains {
         std::vector<std::int64_t> first;
-        std::vector<double> s, l, u, D;
-        std::vector<std::int64_t> row, group;
+        std::span<const double> s, l, u, D;  // long, and somebody else's
+        std::span<const std::int64_t> row, group;
         std::vector<double> m;  // per chain and group
         std::int64_t groups = 0;
         std::vector<std::int64_t> fold, first_held, held;
@@ -62,7 +62,7 @@ class Family {
     // All members of each variable; per member K beta of the rows held, one chain after the other;
     // per chain and member the multiplier of each group, ...
     double* beta() { return beta_.get(); }
-    double* held() { return held_.get(); }
+    double* held() { return held_; }
     std::int64_t variables() const { return std::ssize(data_.s); }
     std::int64_t rows_held() const { return held_at_.back(); }
     const std::vector<double>& multipliers() const { return multipliers_; }
@@ -189,7 +189,8 @@ class Family {
     std::vector<std::int64_t> held_at_;  // per chain: its first of the rows held
     std::vector<char> same_, apart_;     // as the member before it; on a part of the square
     bool held_all_ = false;
-    Large<double> beta_, held_;
+    Large<double> beta_;  // and behind it:
+    double* held_ = nullptr;
     std::vector<double> multipliers_, violations_, duals_, gaps_, steps_;
     std::atomic<std::int64_t> done_{0};
 };

@@ -78,7 +78,7 @@ void Family::hold(const std::vector<Entry>& entries, std::int64_t fold, std::int
         multiply(coef.data(), count, width, tile.data(), stride, height, sums.data());
         for (std::int64_t cell = 0; cell < std::ssize(column); ++cell) {
             if (column[cell] < 0) continue;
-            double* out = held_.get() + cell % m * rows_held() + held_at_[cell / m] +
+            double* out = held_ + cell % m * rows_held() + held_at_[cell / m] +
                           (first - data_.first_held[fold]);
             const double* sum = sums.data() + column[cell] * height;
             for (std::int64_t r = 0; r < height; ++r) out[r] += sum[r];
