@@ -22,7 +22,7 @@ __all__ = ["Matrices", "Room"]
 
 _DOUBLE = 2048  # rows: the whole Gram in float64 is 32 MB, about what caches hold
 _ALWAYS = 2048  # rows: two Gram matrices are 64 MB, whatever the cache is
-_LITTLE = 1024  # rows: a Gram more or less is 8 MB
+_LITTLE = 512  # rows: a Gram more or less is 2 MB
 _SHORT = 64  # features
 
 
