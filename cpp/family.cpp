@@ -20,6 +20,7 @@ constexpr double aim_at = 0.8;       // of tol, for a tile: float falls short of
 constexpr double closer = 0.1;       // a round lowers the violation of its tile to this share
 constexpr std::int64_t tries = 4;    // rounds without gain before a member is given up
 constexpr double turn = 4e-9;        // seconds, times rows squared: as long as a tile is worth
+constexpr double least_turn = 1e-4;  // seconds, where tiles are shared
 
 }  // namespace
 
@@ -47,7 +48,6 @@ Family::Family(Rows square, std::shared_ptr<const Chains> chains, std::vector<do
     for (const auto fold : data_.fold)
         held_at_.push_back(held_at_.back() + data_.first_held[fold + 1] - data_.first_held[fold]);
     beta_ = allocate<double>(length() * (variables() + rows_held()));
-    std::fill_n(beta_.get(), length() * (variables() + rows_held()), 0.0);
     held_ = beta_.get() + length() * variables();
     same_.resize(cells);
     apart_.resize(static_cast<std::size_t>(count));
@@ -90,10 +90,20 @@ void Family::lay_patches(bool all) {
     }
 }
 
+// What it will have found. The first to touch new memory pays for it: here all threads do.
+void Family::clear(std::int64_t index) {
+    const auto first = data_.first[index], last = data_.first[index + 1];
+    std::fill_n(beta_.get() + first * length(), (last - first) * length(), 0.0);
+    for (std::int64_t q = 0; q < length(); ++q)
+        std::fill(held_ + q * rows_held() + held_at_[index],
+                  held_ + q * rows_held() + held_at_[index + 1], 0.0);
+}
+
 void Family::open(std::int64_t index) {
     auto& chain = chains_[index];
     auto& patch = patches_[data_.patch[index]];
     const auto first = data_.first[index], last = data_.first[index + 1];
+    clear(index);
     std::vector<std::int64_t> on(patch.rows.size(), -1);  // each row: its variable
     chain.shares = std::ssize(patch.rows) <= small;
     for (auto k = first; chain.shares && k < last; ++k)
@@ -408,7 +418,10 @@ bool Family::run(double seconds, int threads) {
     std::vector<char> taken(static_cast<std::size_t>(chains()));
     // Few chains take turns, that none is left alone with one thread at the end.
     const bool in_turns = threads > 1 && chains() < 8 * threads;
-    const double length_of_turn = std::max(1e-4, turn * static_cast<double>(rows() * rows()));
+    const auto length_of_turn = [&](std::int64_t c) {
+        const auto size = std::ssize(patches_[data_.patch[c]].rows);
+        return size <= small ? least_turn : turn * static_cast<double>(rows() * rows());
+    };
     std::vector<std::int64_t> at_work(static_cast<std::size_t>(threads), -1);  // on which patch
     // Chains of the patch at hand first, then those of one that no other thread has in its cache.
     const auto next = [&](int worker) {
@@ -416,7 +429,7 @@ bool Family::run(double seconds, int threads) {
         std::int64_t found = -1, best = 0, begun = 0;
         for (const auto c : order_) {
             if (progress_[c] == length()) continue;
-            if (in_turns && ++begun > threads + 1) break;  // each has a tile of its own
+            if (in_turns && ++begun > threads + 1) break;  // each may have a tile of its own
             if (taken[c]) continue;
             const auto patch = data_.patch[c];
             const std::int64_t rank = in_turns                   ? length() - progress_[c]
@@ -439,7 +452,7 @@ bool Family::run(double seconds, int threads) {
         while (now() < deadline) {
             const auto c = next(worker);
             if (c < 0) return;
-            work(c, in_turns ? std::min(deadline, now() + length_of_turn) : deadline);
+            work(c, in_turns ? std::min(deadline, now() + length_of_turn(c)) : deadline);
             std::lock_guard lock(mutex);
             progress_[c] = chains_[c].next;
             taken[c] = 0;
@@ -453,7 +466,8 @@ bool Family::run(double seconds, int threads) {
 void Family::put_down(int threads) {
     Pool pool(threads);
     for (std::int64_t c = 0; c < chains(); ++c) {
-        if (!chains_[c].open || chains_[c].next == 0) continue;
+        if (!chains_[c].open && chains_[c].next == 0) clear(c);
+        if (!chains_[c].open) continue;
         const double off = 2 * drift(c);
         for (std::int64_t q = 0; q < chains_[c].next; ++q) violations_[c * length() + q] += off;
     }

@@ -141,6 +141,7 @@ class Family {
 
     std::int64_t rows() const { return std::ssize(diagonal_); }
     void lay_patches(bool all);
+    void clear(std::int64_t index);
     void open(std::int64_t index);
     void close(std::int64_t index);
     Point point(const Chain& chain) const;

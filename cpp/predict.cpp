@@ -12,6 +12,7 @@ namespace mm {
 namespace {
 
 constexpr std::int64_t line = 8;              // doubles
+constexpr std::int64_t aligned = 32;          // columns: tiles begin at multiples
 constexpr std::int64_t band_bytes = 8 << 20;  // a thread's copy of the rows of one band
 
 // Rows of a band: 64, or fewer of very wide ones (a divisor of 64: callers cut at multiples of it).
@@ -46,9 +47,9 @@ void for_tiles(const Basis<P>& basis, const Rows& z, std::int64_t first, std::in
         basis.fill(room.block, z, ids);
         check(room.block, basis.program());
         T* values = room.template room<T>(tile_rows * tile_columns);
-        for (std::int64_t left = 0; left < basis.size(); left += tile_columns) {
+        const auto start = upper_only ? (first + top) / aligned * aligned : 0;
+        for (auto left = start; left < basis.size(); left += tile_columns) {
             const auto width = std::min(tile_columns, basis.size() - left);
-            if (upper_only && left + width <= first + top) continue;
             basis.tile(room.block, left, width, values, room);
             use(top, height, left, width, values);
         }

@@ -9,11 +9,11 @@ import math
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -100,9 +100,7 @@ class Task:
         self.blocked = self._stopped = False
         self.planned = 0  # bytes
         self._lock, self._laying = threading.Lock(), threading.Lock()
-        self._rooms: SimpleQueue[Room] = SimpleQueue()
         self._kept = _core.KeptMemory()  # what one kernel took, the next takes again
-        self._scoring = threading.Lock()  # a scorer may be anybody's
         self._busy, self._alone = 0, True  # matrices at work; nobody beside this thread
         self._hard: list[tuple[int, int, dict[str, Any]]] = []  # for the ordinary solver
         self._shares: list[float] = []
@@ -204,47 +202,58 @@ class Task:
     def _solve_together(self, work: list[tuple[int, Work]], cells: Cells) -> None:
         """Solve over shared matrices, as many at a time as memory allows, and score meanwhile."""
         at_once = min([len(work)] + [self.matrices.at_once(self._single(w)) for _, w in work])
-        self._rooms = SimpleQueue()
-        for _ in range(at_once):
-            self._rooms.put(Room(self.n))
-        count = min(len(work), self.threads, at_once + 1)
-        if count < 2:
+        if self.threads < 2 or len(work) < 2:
+            room = Room(self.n)
             for k, w in work:
-                self._solve(k, w, cells)
+                self._solve(k, w, cells, room)()
             return
-        queue = iter(work)
+        queue, left = iter(work), at_once
+        solved: Queue[Callable[[], None] | None] = Queue(at_once)
+
+        def hand_over(rest: Callable[[], None] | None) -> None:
+            while not self._stopped:
+                with suppress(Full):
+                    return solved.put(rest, timeout=_LOOK)
 
         def serve() -> None:
-            while (item := self._next(queue)) is not None:
-                self._solve(*item, cells)
+            room = Room(self.n)
+            try:
+                while (item := self._next(queue)) is not None:
+                    hand_over(self._solve(*item, cells, room))
+                hand_over(None)
+            except BaseException:
+                self._stopped = True
+                raise
 
         self._alone = False
-        with ThreadPoolExecutor(count) as pool:
+        with ThreadPoolExecutor(at_once) as pool:
             try:
-                servers = [pool.submit(serve) for _ in range(count)]
-                while wait(servers, timeout=_LOOK, return_when=FIRST_EXCEPTION).not_done:
-                    if any(s.done() and s.exception() for s in servers):
-                        break
-                    if self.bar is not None:
-                        self._show()
+                servers = [pool.submit(serve) for _ in range(at_once)]
+                self._laid_out(work[0][1].settings[0], work[0][1].folds)  # meanwhile
+                while left and not self._stopped:
+                    self._show()
+                    with suppress(Empty):
+                        rest = solved.get(timeout=_LOOK)
+                        if rest is None:
+                            left -= 1
+                        else:
+                            rest()
+                    rest = None  # its memory is for the next kernel
             finally:  # on Ctrl-C too: they look at it between two chunks of work
-                self._stopped = any(not s.done() for s in servers)
+                self._stopped = left > 0
         self._alone = True
         for server in servers:
             server.result()
 
     @contextmanager
-    def _room(self) -> Iterator[Room]:
-        """Memory for a matrix, once there is some."""
-        room = self._rooms.get()
+    def _at_work(self) -> Iterator[None]:
         with self._lock:
             self._busy += 1
         try:
-            yield room
+            yield
         finally:
             with self._lock:
                 self._busy -= 1
-            self._rooms.put(room)
 
     def _next(self, queue: Iterator[tuple[int, Work]]) -> tuple[int, Work] | None:
         with self._lock:
@@ -308,11 +317,10 @@ class Task:
         usual = self.search._in_one(self.machine, work.settings)
         return fits and usual and not (work.kernel.compiled and _cold(work.kernel))
 
-    def _solve(self, k: int, work: Work, cells: Cells) -> None:
+    def _solve(self, k: int, work: Work, cells: Cells, room: Room) -> Callable[[], None]:
+        """Solve over one matrix; what is left to do is for the caller's thread."""
         found = []
-        if self._rooms.empty():  # meanwhile
-            self._laid_out(work.settings[0], work.folds)
-        with self._room() as room:
+        with self._at_work():
             try:
                 store = self.matrices.products(work.kernel)
                 matrix = self.matrices.matrix(
@@ -321,13 +329,12 @@ class Task:
             except MemoryError:
                 raise
             except Exception as error:  # as GridSearchCV: it is of the cells of this kernel
-                self._failed(work, str(error), cells)
-                return
+                return functools.partial(self._failed, work, str(error), cells)
             convex = _convex(work.kernel, matrix)
             if convex is False:  # where a solver starts decides where it ends
                 cases = zip(work.chosen, work.settings, strict=True)
-                self._hard += [(c, f, setting) for c, setting in cases for f in work.folds]
-                return
+                hard = [(c, f, setting) for c, setting in cases for f in work.folds]
+                return functools.partial(self._hard.extend, hard)
             tell = functools.partial(self._tell, k)
             for part, members in self.search._members(work.settings):
                 settings = [work.settings[i] for i in part]
@@ -335,16 +342,18 @@ class Task:
                     settings, members, matrix, work.folds, tell, work.kernel, store
                 )
                 found.append((part, settings, solved))
-        for part, settings, solved in found:
-            with self._scoring:
+
+        def score() -> None:
+            for part, settings, solved in found:
                 chosen = [work.chosen[i] for i in part]
                 self._noted(solved, work.folds, settings, chosen, cells, convex is True)
-        self._shares[k] = 1.0
+            self._shares[k] = 1.0
+
+        return score
 
     def _failed(self, work: Work, error: str, cells: Cells) -> None:
-        with self._scoring:
-            cells.errors += [error] * (len(work.chosen) * len(work.folds))
-            cells.status[np.ix_(work.chosen, work.folds)] = "failed"
+        cells.errors += [error] * (len(work.chosen) * len(work.folds))
+        cells.status[np.ix_(work.chosen, work.folds)] = "failed"
 
     def _laid_out(self, setting: dict[str, Any], folds: list[int]) -> tuple[list[int], Any]:
         """Splits that can be fitted, and their chains; those that cannot say so."""
