@@ -376,13 +376,12 @@ def test_a_solution_carried_over_has_its_own_gap():
 
 def test_interrupted(monkeypatch):
     X, y = cancer()
-    looks = iter([1, 2])
 
-    def interrupted(servers, **settings):
-        next(looks)
-        raise KeyboardInterrupt
+    class Interrupted(_task.Queue):
+        def get(self, timeout):
+            raise KeyboardInterrupt
 
-    monkeypatch.setattr(_task, "wait", interrupted)
+    monkeypatch.setattr(_task, "Queue", Interrupted)
     before = threading.active_count()
     search = SVCCV(Cs=6, gammas=8, n_threads=2)
     with pytest.raises(KeyboardInterrupt):
@@ -829,7 +828,9 @@ def test_many_folds_come_in_portions(monkeypatch):
     solve = _task.Task._solve
     monkeypatch.setattr(_task, "_PORTION", 0)
     monkeypatch.setattr(
-        _task.Task, "_solve", lambda s, k, work, c: seen.append(work) or solve(s, k, work, c)
+        _task.Task,
+        "_solve",
+        lambda s, k, work, *rest: seen.append(work) or solve(s, k, work, *rest),
     )
     parts = SVCCV(**settings).fit(X, y)
     assert len(seen) > 4

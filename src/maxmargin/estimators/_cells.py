@@ -15,6 +15,8 @@ __all__ = ["Cells", "Split", "Work", "worst"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
+_STATUSES = "stationary", "no margin", "iteration_limit", "discarded", "not reached", "failed"
+
 
 @dataclass
 class Split:
@@ -25,6 +27,7 @@ class Split:
     turn: Any = None  # the order of `test` in which its rows lie in K
     machine: Any = None
     chains: list[Chain] = field(default_factory=list)
+    truth: Any = None  # classes of `test` in that order, by their place among those of the machine
     error: str = ""  # why nothing can be fitted
 
 
@@ -80,6 +83,9 @@ class Work:
     folds: list[int]
 
 
-def worst(statuses: NDArray[Any]) -> str:
-    order = ("failed", "not reached", "discarded", "iteration_limit", "no margin", "stationary")
-    return next((name for name in order if name in statuses), "optimal")
+def worst(status: NDArray[Any]) -> NDArray[Any]:
+    """The least welcome status of each row."""
+    out = np.full(len(status), "optimal", dtype=object)
+    for name in _STATUSES:
+        out[(status == name).any(axis=1)] = name
+    return out

@@ -102,6 +102,11 @@ class Matrices:
 
     # ---- K ------------------------------------------------------------------------------------
 
+    @functools.cached_property
+    def rows(self) -> Any:
+        """Those of X, in that order."""
+        return self.X[self.order]
+
     def products(self, kernel: Any) -> Products | None:
         """Dot products of all rows, once for all kernels they serve."""
         if self.machine._mode() == "precomputed" or not kernel.compiled or not self.stores:
@@ -114,9 +119,7 @@ class Matrices:
             if centred not in self._stores:
                 Gram(kernel, self.X)  # checks the data
                 self._stores.clear()
-                self._stores[centred] = Products(
-                    self.X[self.order], centred=centred, n_threads=self.threads
-                )
+                self._stores[centred] = Products(self.rows, centred=centred, n_threads=self.threads)
             store = self._stores[centred]
         return store if store.serves(kernel) else None
 
@@ -133,12 +136,12 @@ class Matrices:
         square = room.square(np.float32 if single else np.float64)
         if store is not None:
             return store.gram(kernel, out=square, n_threads=threads)
-        Gram(kernel, self.X[self.order], n_threads=threads).into(square)
+        Gram(kernel, self.rows, n_threads=threads).into(square)
         return square
 
     def exact(self, kernel: Any, store: Products | None, threads: Callable[[], int]) -> Exact:
         """K of some rows times coefficients, in float64."""
         if store is not None:
             return lambda coef, rows: store.times(kernel, coef, rows, threads())
-        gram = Gram(kernel, self.X[self.order], n_threads=threads())
+        gram = Gram(kernel, self.rows, n_threads=threads())
         return lambda coef, rows: gram.subset(rows).matvec(coef)

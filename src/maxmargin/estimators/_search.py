@@ -130,8 +130,8 @@ class Search(BaseSearchCV):
         return 2
 
     def _clear(self, lam: Floats, primal: Floats, tol: float) -> NDArray[np.bool_]:
-        """Of which members a violation up to ``tol`` leaves digits in the decision values."""
-        return np.ones(primal.shape[1], dtype=bool)
+        """Where a violation up to ``tol`` leaves digits in the decision values."""
+        return np.ones(primal.shape, dtype=bool)
 
     # ---- fitting ------------------------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Search(BaseSearchCV):
                 "max_kkt_violation": np.nanmax(cells.violation, axis=1),
                 "max_relative_gap": np.nanmax(cells.gap, axis=1),
                 "mean_n_iter": np.nanmean(cells.n_iter, axis=1),
-                "status": np.array([worst(row) for row in cells.status]),
+                "status": worst(cells.status).astype(str),
             }
             results = self._format_results(candidates, self.n_splits_, out, more)
         self.multimetric_ = many

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from maxmargin.estimators._standing_in import standing_in
 from maxmargin.kernels import Kernel, Precomputed, as_kernel
 from maxmargin.progress import CellBar
 from maxmargin.sharing import Products
-from maxmargin.threads import thread_count
+from maxmargin.threads import one_blas_thread, thread_count
 
 if TYPE_CHECKING:
     from maxmargin.estimators._search import Search
@@ -56,7 +56,7 @@ class Solved:
     found: Found
     folds: list[int]
     layout: Layout
-    refused: NDArray[np.str_]
+    refused: NDArray[np.object_] | None  # why, of each chain and member; "" where it is not
     seconds: float
 
 
@@ -213,7 +213,8 @@ class Task:
         def hand_over(rest: Callable[[], None] | None) -> None:
             while not self._stopped:
                 with suppress(Full):
-                    return solved.put(rest, timeout=_LOOK)
+                    solved.put(rest, timeout=_LOOK)
+                    return
 
         def serve() -> None:
             room = Room(self.n)
@@ -226,7 +227,9 @@ class Task:
                 raise
 
         self._alone = False
-        with ThreadPoolExecutor(at_once) as pool:
+        ours = all(w.kernel.compiled for _, w in work)  # not a Python function
+        held = one_blas_thread() if ours else nullcontext()  # once for all that is inside
+        with held, ThreadPoolExecutor(at_once) as pool:
             try:
                 servers = [pool.submit(serve) for _ in range(at_once)]
                 self._laid_out(work[0][1].settings[0], work[0][1].folds)  # meanwhile
@@ -393,15 +396,16 @@ class Task:
         work, layout = self._laid_out(settings[0], folds)
         if not work:
             return None
-        refused = np.full((len(layout), len(settings)), "")
+        refused = skip = None
         if self.search._refuses:
-            refused = np.array([self.search._refused(c, settings) for c in layout.chains])
-        skip = refused != ""
+            texts = [self.search._refused(c, settings) for c in layout.chains]
+            refused = np.array(texts, dtype=object)
+            skip = refused != ""
         tol, threads = self.search._closer * self.machine.tol, self._threads_now
         diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)
         found = solve_chains(
             matrix, diagonal, layout, members, tol=tol, threads=threads,
-            skip=skip if skip.any() else None, stop=tell,
+            skip=skip, stop=tell,
         )  # fmt: skip
         if matrix.dtype == np.float32:
             refine(
@@ -421,50 +425,55 @@ class Task:
                 cells.status[c, f] = "failed"
         if solved is None:
             return
-        share = solved.seconds / max(len(work) * len(chosen), 1)
-        ends = np.searchsorted(solved.layout.fold, np.arange(len(work) + 1))
+        found, ends = solved.found, np.searchsorted(solved.layout.fold, np.arange(len(work) + 1))
+        ready = self._told(solved, ends[:-1], settings, chosen, cells, convex)
         for k, f in enumerate(work):
-            at = slice(ends[k], ends[k + 1])
-            self._note(
-                solved.found, at, solved.refused[at], k, f, settings, chosen, cells, share, convex
-            )
+            if not ready[k].any():
+                continue
+            began, at = time.perf_counter(), slice(ends[k], ends[k + 1])
+            some = slice(None) if ready[k].all() else ready[k]  # most often all: without a copy
+            own = np.arange(len(settings))[some].tolist()
+            scores = self.search._scored(
+                self, self.splits[f], [settings[q] for q in own], found.of_fold(at)[some],
+                found.lam[at][:, some],
+            )  # fmt: skip
+            each = (time.perf_counter() - began) / len(own)
+            for q, score in zip(own, scores, strict=True):
+                cells.scores[chosen[q]][f], cells.score_time[chosen[q], f] = score, each
 
-    def _note(
-        self, found: Found, at: slice, refused: NDArray[np.str_], k: int, f: int,
-        settings: list[dict[str, Any]], chosen: list[int], cells: Cells, share: float,
-        convex: bool,
-    ) -> None:  # fmt: skip
-        search, split = self.search, self.splits[f]
+    def _told(
+        self, solved: Solved, starts: Ints, settings: list[dict[str, Any]], chosen: list[int],
+        cells: Cells, convex: bool,
+    ) -> NDArray[np.bool_]:  # fmt: skip
+        """Note all but scores; of which folds and members these are to be counted."""
+        found, search, work = solved.found, self.search, solved.folds
         tol = search._closer * self.machine.tol
-        violation, steps = found.violation[at].max(axis=0), found.steps[at].sum(axis=0)
-        dual, gap = found.dual[at].sum(axis=0), found.gap[at].sum(axis=0)
+        violation = np.maximum.reduceat(found.violation, starts)
+        dual, gap, steps = (
+            np.add.reduceat(each, starts) for each in (found.dual, found.gap, found.steps)
+        )
+        clear = search._clear(found.lam, found.dual + found.gap, tol)
+        ready = np.isfinite(violation)  # else time ran out
+        if solved.refused is not None:
+            never = np.maximum.reduceat(solved.refused, starts)
+            for k, q in np.argwhere(never != ""):
+                cells.errors.append(never[k, q])
+                cells.status[chosen[q], work[k]] = "failed"
+            ready &= never == ""
+        hard = ready & ((violation > tol) | ~np.logical_and.reduceat(clear, starts))
+        self._hard += [(chosen[q], work[k], settings[q]) for k, q in np.argwhere(hard)]
+        ready &= ~hard
         size = np.maximum(np.abs(dual), np.abs(dual + gap))
-        clear = search._clear(found.lam[at], (found.dual + found.gap)[at], tol)
-        never, ready = (refused != "").any(axis=0), []
-        for q, (c, setting) in enumerate(zip(chosen, settings, strict=True)):
-            if never[q]:
-                cells.errors.append(str(max(refused[:, q])))
-                cells.status[c, f] = "failed"
-                continue
-            if not np.isfinite(violation[q]):
-                continue  # time ran out
-            if violation[q] > tol or not clear[q]:  # for the ordinary solver
-                self._hard.append((c, f, setting))
-                continue
-            cells.status[c, f] = "optimal" if convex else "stationary"
-            cells.violation[c, f], cells.n_iter[c, f] = violation[q], steps[q]
-            cells.gap[c, f] = gap[q] / size[q] if size[q] > 0 else 0.0
-            cells.n_support[c, f], cells.fit_time[c, f] = found.n_support[k, q], share
-            ready.append(q)
-        if not ready:
-            return
-        began = time.perf_counter()
-        held = found.of_fold(at)[ready]
-        lam = found.lam[at][:, ready]
-        scores = search._scored(self, split, [settings[q] for q in ready], held, lam)
-        each = (time.perf_counter() - began) / len(ready)
-        for q, score in zip(ready, scores, strict=True):
-            cells.scores[chosen[q]][f], cells.score_time[chosen[q], f] = score, each
+        share = np.full(ready.shape, solved.seconds / max(ready.size, 1))
+        relative = np.divide(gap, size, out=np.zeros_like(gap), where=ready & (size > 0))
+        status = np.full(ready.shape, "optimal" if convex else "stationary", dtype=object)
+        at = np.ix_(chosen, work)
+        for to, values in (
+            (cells.status, status), (cells.violation, violation), (cells.gap, relative),
+            (cells.n_iter, steps), (cells.n_support, found.n_support), (cells.fit_time, share),
+        ):  # fmt: skip
+            to[at] = np.where(ready.T, values.T, to[at])
+        return ready
 
     def held_out(self, split: Split) -> tuple[Any, Any]:
         """The rows that it has not seen, new at each call: a scorer may write on them."""

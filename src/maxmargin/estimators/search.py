@@ -47,14 +47,21 @@ def _Cs(values: Any) -> list[float]:
     return _numbers("Cs", values, "positive numbers", lambda C: C > 0)
 
 
+def _flat(y: Any) -> NDArray[Any]:
+    """Targets as most often they are already; with the rows of a function anything may come."""
+    known = isinstance(y, np.ndarray) and y.ndim == 1
+    return y if known else np.asarray(column_or_1d(y, warn=True))
+
+
 class _Classification(Search):
     """Classes to pairs, decision values of held-out rows to votes."""
 
     _kind: ClassVar[str]
 
     def _codes(self, machine: Any, y: Any) -> tuple[Ints, Any]:
-        labels = column_or_1d(y, warn=True)
-        check_classification_targets(labels)
+        labels = _flat(y)
+        if labels.dtype.kind not in "biuSU":
+            check_classification_targets(labels)
         return np.unique(labels, return_inverse=True)[1], labels
 
     def _in_one(self, machine: Any, settings: list[dict[str, Any]]) -> bool:
@@ -77,6 +84,9 @@ class _Classification(Search):
             place[order], codes[order], both[order], pairs, self._kind_of(machine)
         )
         split.machine = machine
+        told = task.labels[split.test[split.turn]]
+        split.truth = np.minimum(np.searchsorted(machine.classes_, told), len(machine.classes_) - 1)
+        split.truth[machine.classes_[split.truth] != told] = -1  # not among those it was fitted to
 
     def _kind_of(self, machine: Any) -> str:
         return self._kind
@@ -121,12 +131,10 @@ class _Classification(Search):
                 gain[i, k], gain[j, k], second[j, k] = 1.0, -1.0, 1.0
             won = np.greater(held, -b, out=np.empty(held.shape, dtype=np.float32), casting="unsafe")
             winners = (gain @ won + second.sum(axis=1)[:, None]).argmax(axis=1)
-        test = split.test[split.turn]
-        right = machine.classes_[winners] == task.labels[test]
-        weight = task.passed.get("sample_weight")
-        shares: list[float] = np.average(
-            right, axis=1, weights=None if weight is None else weight[test]
-        ).tolist()
+        right, weight = winners == split.truth, task.passed.get("sample_weight")
+        if weight is not None:
+            weight = weight[split.test[split.turn]]
+        shares: list[float] = np.average(right, axis=1, weights=weight).tolist()
         return shares
 
 
@@ -416,7 +424,7 @@ class NuSVCCV(_Classification):
     def _clear(self, lam: Floats, primal: Floats, tol: float) -> NDArray[np.bool_]:
         _, eta = self._shift(lam)
         proven = primal < 0  # see Problem.has_margin
-        return np.asarray((proven & (eta > _CLEAR * tol)).all(axis=0))
+        return np.asarray(proven & (eta > _CLEAR * tol))
 
 
 @documented
@@ -524,7 +532,7 @@ class SVRCV(Search):
         return largest * (1.0 if weight is None else float(weight.max()))
 
     def _codes(self, machine: Any, y: Any) -> tuple[Ints, Any]:
-        z = column_or_1d(y, warn=True).astype(np.float64, copy=False)
+        z = _flat(y).astype(np.float64, copy=False)
         return np.zeros(len(z), dtype=np.int64), z
 
     def _in_one(self, machine: Any, settings: list[dict[str, Any]]) -> bool:
