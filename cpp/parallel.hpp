@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -50,28 +51,46 @@ class Pool {
             for (std::int64_t index = 0; index < tasks; ++index) task(index, 0);
             return;
         }
-        start();
+        task_ = &task;
+        tasks_ = tasks;
+        next_ = 0;
+        busy_ = static_cast<int>(workers_.size());
         {
             std::lock_guard lock(mutex_);
-            task_ = &task;
-            tasks_ = tasks;
-            next_.store(0);
-            busy_ = static_cast<int>(workers_.size());
             ++round_;
         }
         wake_.notify_all();
+        start();
         work(0);
-        std::unique_lock lock(mutex_);
-        idle_.wait(lock, [this] { return busy_ == 0; });
+        if (const auto idle = [this] { return busy_ == 0; }; !soon(idle)) {
+            std::unique_lock lock(mutex_);
+            idle_.wait(lock, idle);
+        }
         if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
     }
 
  private:
+    // Threads that are still missing, at work at once. Where the system has no more, those there do.
     void start() {
         for (int id = static_cast<int>(workers_.size()) + 1; id < threads_; ++id) {
-            workers_.emplace_back([this, id, seen = round_]() mutable { loop(id, seen); });
+            ++busy_;
+            try {
+                workers_.emplace_back([this, id, seen = round_ - 1] { loop(id, seen); });
+            } catch (const std::system_error&) {
+                --busy_;
+                return;
+            }
             send_away(workers_.back());
         }
+    }
+
+    // Whether it comes true in less time than falling asleep and being woken takes.
+    template <class F>
+    static bool soon(const F& f) {
+        constexpr double moment = 5e-5;
+        for (const double until = now() + moment; !f(); std::this_thread::yield())
+            if (now() > until) return false;
+        return true;
     }
 
     // Linux may queue a thread behind the one that made it, for milliseconds, and leave another
@@ -93,15 +112,18 @@ class Pool {
 
     void loop(int id, std::int64_t seen) {
         for (;;) {
-            {
+            const auto wanted = [&] { return quit_ || round_ != seen; };
+            if (!soon(wanted)) {
                 std::unique_lock lock(mutex_);
-                wake_.wait(lock, [&] { return quit_ || round_ != seen; });
-                if (quit_) return;
-                seen = round_;
+                wake_.wait(lock, wanted);
             }
+            if (quit_) return;
+            seen = round_;
             work(id);
-            std::lock_guard lock(mutex_);
-            if (--busy_ == 0) idle_.notify_one();
+            if (--busy_ == 0) {
+                std::lock_guard lock(mutex_);
+                idle_.notify_one();
+            }
         }
     }
 
@@ -111,7 +133,7 @@ class Pool {
         } catch (...) {
             std::lock_guard lock(mutex_);
             if (!error_) error_ = std::current_exception();
-            next_.store(tasks_);
+            next_ = tasks_;
         }
     }
 
@@ -120,10 +142,10 @@ class Pool {
     std::mutex mutex_;
     std::condition_variable wake_, idle_;
     const std::function<void(std::int64_t, int)>* task_ = nullptr;
-    std::int64_t tasks_ = 0, round_ = 0;
-    std::atomic<std::int64_t> next_{0};
-    int busy_ = 0;
-    bool quit_ = false;
+    std::int64_t tasks_ = 0;
+    std::atomic<std::int64_t> next_{0}, round_{0};
+    std::atomic<int> busy_{0};
+    std::atomic<bool> quit_{false};
     std::exception_ptr error_;
 };
 

@@ -4,6 +4,7 @@ import copy
 import itertools
 import operator
 import pickle
+import queue
 import threading
 import warnings
 
@@ -376,18 +377,27 @@ def test_a_solution_carried_over_has_its_own_gap():
 
 def test_interrupted(monkeypatch):
     X, y = cancer()
+    seen = []
 
-    class Interrupted(_task.Queue):
-        def get(self, timeout):
+    class Interrupted:
+        def __init__(self):
+            self.queue = queue.SimpleQueue()
+            self.put = self.queue.put
+
+        def get(self, timeout=None):
+            if timeout is None:
+                return self.queue.get()
+            seen.append(timeout)
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_task, "Queue", Interrupted)
+    monkeypatch.setattr(_task, "SimpleQueue", Interrupted)
     before = threading.active_count()
     search = SVCCV(Cs=6, gammas=8, n_threads=2)
     with pytest.raises(KeyboardInterrupt):
         search.fit(X, y)
     assert threading.active_count() == before
     assert not hasattr(search, "best_estimator_")
+    assert seen
 
 
 def searched(ours, theirs, X, y, **given):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
-from queue import Empty, Full, Queue
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -208,23 +208,22 @@ class Task:
                 self._solve(k, w, cells, room)()
             return
         queue, left = iter(work), at_once
-        solved: Queue[Callable[[], None] | None] = Queue(at_once)
-
-        def hand_over(rest: Callable[[], None] | None) -> None:
-            while not self._stopped:
-                with suppress(Full):
-                    solved.put(rest, timeout=_LOOK)
-                    return
+        solved: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        ahead: SimpleQueue[None] = SimpleQueue()  # of the scores, by so many matrices
+        for _ in range(at_once):
+            ahead.put(None)
 
         def serve() -> None:
             room = Room(self.n)
             try:
                 while (item := self._next(queue)) is not None:
-                    hand_over(self._solve(*item, cells, room))
-                hand_over(None)
+                    solved.put(self._solve(*item, cells, room))
+                    ahead.get()
             except BaseException:
                 self._stopped = True
                 raise
+            finally:
+                solved.put(None)
 
         self._alone = False
         ours = all(w.kernel.compiled for _, w in work)  # not a Python function
@@ -241,9 +240,12 @@ class Task:
                             left -= 1
                         else:
                             rest()
+                            ahead.put(None)
                     rest = None  # its memory is for the next kernel
             finally:  # on Ctrl-C too: they look at it between two chunks of work
                 self._stopped = left > 0
+                for _ in range(at_once):
+                    ahead.put(None)
         self._alone = True
         for server in servers:
             server.result()
