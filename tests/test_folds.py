@@ -184,6 +184,22 @@ def test_stop_is_obeyed():
     assert folds.out_of_fold(rough, fold, tol=1e-9, stop=lambda: True) is None
 
 
+def test_ctrl_c_ends_all_folds(monkeypatch):
+    X, y = data(300)
+    whole = solve(problems.soft_margin(kernels.RBF(gamma=0.5).gram(X), y, C=10.0), tol=1e-6)
+    calls = []
+
+    def pressed(self, *given):
+        calls.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(folds, "_SMALL", 0)
+    monkeypatch.setattr(SMO, "step", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        folds.out_of_fold(whole, folds.stratified(y), tol=1e-6, solver=SMO(cache_size=0.001))
+    assert len(calls) == 1
+
+
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=60), st.integers(2, 6))
 def test_stratified_is_even(labels, most):
     labels = np.array(labels)

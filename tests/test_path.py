@@ -8,7 +8,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
 from maxmargin import SVC, breakpoints, certify, kernels, problems, svc_path
-from maxmargin.solvers import solve
+from maxmargin.solvers import SMO, solve
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
@@ -29,6 +29,30 @@ def test_each_solution_is_proven(kernel, weighted):
         assert path.n_support[k] == np.count_nonzero(path.beta[k])
         assert 0 <= path.n_bound[k] <= path.n_support[k]
     assert "Path(3 C from 0.1 to 10" in repr(path)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_ctrl_c_ends_the_whole_path(monkeypatch, exact):
+    X, y = load_breast_cancer(return_X_y=True)
+    step, calls = SMO.step, []
+
+    def pressed(self, *given):
+        calls.append(1)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return step(self, *given)
+
+    monkeypatch.setattr(SMO, "step", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        svc_path(scale(X)[:60], y[:60], gamma=0.05, exact=exact)
+    assert len(calls) == 1
+
+
+def test_the_kernel_may_follow_the_labels():
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = scale(X)[:60], y[:60]
+    path, other = (svc_path(X, y, k, gamma=0.05, Cs=[1.0]) for k in ("rbf", kernels.RBF(0.05)))
+    np.testing.assert_array_equal(path.beta, other.beta)
 
 
 def test_bound_of_the_leave_one_out_error():

@@ -515,9 +515,8 @@ def test_blocks_when_memory_is_short(monkeypatch, caplog):
     X, y = cancer()
     expected = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT).fit(X, y)
     monkeypatch.setattr(_matrices, "_ALWAYS", 0)
-    with caplog.at_level("INFO", logger="maxmargin"):
-        found = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT, cache_size=0.1).fit(X, y)
-    assert "solving cell by cell" in caplog.text
+    found = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT, cache_size=0.1).fit(X, y)
+    assert "solving cell by cell" in caplog.text and len(caplog.records) == 1
     assert found.report_["in_blocks"]
     np.testing.assert_allclose(
         found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]

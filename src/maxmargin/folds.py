@@ -20,6 +20,7 @@ from maxmargin.problems import Problem
 from maxmargin.screening import products
 from maxmargin.solvers import SMO, Solution, solve
 from maxmargin.solvers.rows import SECONDS
+from maxmargin.solvers.solve import uninterrupted
 from maxmargin.threads import thread_count
 
 __all__ = ["out_of_fold", "stratified"]
@@ -129,7 +130,7 @@ def out_of_fold(
         )
         if stop():
             return None
-        scores[rows] = _decision(better, rows)
+        scores[rows] = _decision(uninterrupted(better), rows)
     return scores
 
 
@@ -164,7 +165,7 @@ def _one_by_one(
         found = solve(member, solver, tol=tol, beta=start, callback=lambda _: stop() or None)
         if stop():
             return None
-        scores[rows] = _decision(found, rows)
+        scores[rows] = _decision(uninterrupted(found), rows)
     return scores
 
 

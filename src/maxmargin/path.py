@@ -16,6 +16,7 @@ from maxmargin.kernels import Precomputed, as_kernel
 from maxmargin.ledger import ledger
 from maxmargin.problems import Problem, soft_margin
 from maxmargin.solvers import SMO, solve
+from maxmargin.solvers.solve import uninterrupted
 
 __all__ = ["Path", "svc_path"]
 
@@ -103,8 +104,8 @@ class Path:
 def svc_path(
     X: Any,
     y: ArrayLike,
-    *,
     kernel: Any = "rbf",
+    *,
     gamma: float | str = "scale",
     degree: int = 3,
     coef0: float = 0.0,
@@ -173,7 +174,7 @@ def svc_path(
     for C in values.tolist():
         problem = soft_margin(gram, signs, C=C, sample_weight=sample_weight)
         start = None if before is None else _carried(problem, beta, before)
-        found = solve(problem, solver, tol=tol, beta=start)
+        found = uninterrupted(solve(problem, solver, tol=tol, beta=start))
         beta, before = found.beta, problem
         rows.append(_row(problem, beta, found.b, found.certificate))
     return _path(values, rows, classes)
@@ -243,11 +244,15 @@ def _followed(K: Floats, y: Floats, w: Floats, Cs: Floats) -> list[Place]:
     gram = Precomputed().gram(K)
     places: list[Place] = []
     start, end = float(Cs[0]), float(Cs[-1])
-    beta = solve(soft_margin(gram, y, C=start, sample_weight=w), tol=1e-3 * _EXACT).beta
+    first = soft_margin(gram, y, C=start, sample_weight=w)
+    beta = uninterrupted(solve(first, tol=1e-3 * _EXACT)).beta
     for place in follow(K, y, w, beta, start, end):
         proof = certify(soft_margin(gram, y, C=place.C, sample_weight=w), place.beta)
         if proof.relative_gap > _EXACT or proof.distance > _EXACT * place.C:
-            raise DegenerateError(f"at C={place.C:g} a gap of {proof.relative_gap:.1e} is left")
+            raise DegenerateError(
+                f"at C={place.C:g} rounding leaves a relative gap of {proof.relative_gap:.1e} and "
+                f"a sum of beta {proof.distance / place.C:.1e} C off 0; ask for a narrower range"
+            )
         places.append(place)
     return places
 

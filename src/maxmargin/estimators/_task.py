@@ -312,7 +312,7 @@ class Task:
         single = self._single(work)
         fits, planned = self.matrices.fits(single), self.matrices.planned(single)
         if not fits and not self.blocked:
-            _LOGGER.info(
+            _LOGGER.warning(
                 "%s: the Gram matrices of %d rows need %.1f GB, %.1f may be used; solving cell "
                 "by cell with cached rows, each from the solution before it.",
                 type(self.search).__name__, self.n, planned / 2**30, self.matrices.budget / 2**30,

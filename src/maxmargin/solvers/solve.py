@@ -17,7 +17,7 @@ from maxmargin.solvers.steps import Step, check_solver
 from maxmargin.tables import Table, facts_html
 from maxmargin.threads import one_blas_thread
 
-__all__ = ["Progress", "Solution", "Solver", "State", "solve"]
+__all__ = ["Progress", "Solution", "Solver", "State", "solve", "uninterrupted"]
 
 Floats = NDArray[np.float64]
 
@@ -238,6 +238,13 @@ def solve(
     run = _Run(problem, chosen, tol, gap_tol, max_iter, max_time, callback)
     with one_blas_thread():  # once for all that is inside
         return run.finish(run.loop(start))
+
+
+def uninterrupted(solution: Solution) -> Solution:
+    """Return one of several solutions, unless Ctrl-C cut it short: it was meant for all of them."""
+    if solution.status is Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return solution
 
 
 def _check(tol: float, gap_tol: float | None, max_iter: int, max_time: float | None) -> None:
