@@ -366,7 +366,7 @@ void check_chains(const mm::Family::Chains& c, const Cells& m) {
     for (const auto* a : {&c.l, &c.u, &c.D}) fine = fine && a->size() == variables;
     fine = fine && c.row.size() == variables && c.group.size() == variables;
     for (std::size_t k = 0; fine && k < variables; ++k)
-        fine = c.row[k] >= 0 && c.group[k] >= -1 && c.group[k] < c.groups;
+        fine = c.row[k] >= 0 && c.group[k] >= (c.groups > 0 ? 0 : -1) && c.group[k] < c.groups;
     for (std::size_t k = 1; fine && k < c.first.size(); ++k) fine = c.first[k] > c.first[k - 1];
     for (std::size_t k = 0; fine && k < count; ++k)
         fine = c.fold[k] >= 0 && c.fold[k] + 1 < std::ssize(c.first_held) && c.patch[k] >= 0 &&
@@ -681,19 +681,22 @@ NB_MODULE(_core, m) {
             "__init__",
             [](mm::Family* self, const RowsHandle& square, const ChainsHandle& chains,
                const Doubles& diagonal, const Cells& members, const Doubles& beta,
-               const Cells& kbeta, const Indices& skip, double tol, std::int64_t steps) {
+               const Cells& kbeta, const Indices& skip, double tol, std::int64_t steps,
+               bool abreast) {
                 load_blas();
                 check_family(square, *chains.chains, diagonal, members, beta, kbeta, skip);
                 std::vector<mm::Family::Member> factors;
                 for (std::size_t q = 0; q < members.shape(0); ++q)
                     factors.push_back({members(q, 0), members(q, 1), members(q, 2)});
                 nb::gil_scoped_release release;
-                new (self) mm::Family(square.rows, chains.chains, copy(diagonal),
-                                      std::move(factors), view(beta), {kbeta.data(), kbeta.size()},
-                                      {skip.data(), skip.data() + skip.shape(0)}, {tol, steps});
+                new (self)
+                    mm::Family(square.rows, chains.chains, copy(diagonal), std::move(factors),
+                               view(beta), {kbeta.data(), kbeta.size()},
+                               {skip.data(), skip.data() + skip.shape(0)}, {tol, steps, abreast});
             },
             "square"_a, "chains"_a, "diagonal"_a, "members"_a, "beta"_a, "kbeta"_a, "skip"_a,
-            nb::kw_only(), "tol"_a, "steps"_a, nb::keep_alive<1, 2>(), nb::keep_alive<1, 3>())
+            nb::kw_only(), "tol"_a, "steps"_a, "abreast"_a = false, nb::keep_alive<1, 2>(),
+            nb::keep_alive<1, 3>())
         .def("run", &mm::Family::run, "seconds"_a, "threads"_a,
              nb::call_guard<nb::gil_scoped_release>())
         .def("put_down", &mm::Family::put_down, "threads"_a,

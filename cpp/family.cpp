@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <stdexcept>
 #include <utility>
 
 #include "face.hpp"
@@ -75,13 +76,11 @@ void Family::lay_patches(bool all) {
         for (b = a; b < order_.size() && data_.patch[order_[b]] == name; ++b)
             for (auto k = data_.first[order_[b]]; k < data_.first[order_[b] + 1]; ++k)
                 here[data_.row[k]] = 1;
-        patch.place.assign(here.size(), -1);
         patch.users = static_cast<std::int64_t>(b - a);
         for (std::int64_t row = 0; row < n; ++row)
             if (here[row]) {
                 if (patch.rows.empty() || patch.rows.back() + 1 != row)
                     patch.runs.push_back({row, std::ssize(patch.rows), 0});
-                patch.place[row] = std::ssize(patch.rows);
                 patch.rows.push_back(row);
                 ++patch.runs.back().length;
             }
@@ -107,7 +106,7 @@ void Family::open(std::int64_t index) {
     std::vector<std::int64_t> on(patch.rows.size(), -1);  // each row: its variable
     chain.shares = std::ssize(patch.rows) <= small;
     for (auto k = first; chain.shares && k < last; ++k)
-        chain.shares = std::exchange(on[patch.place[data_.row[k]]], k) < 0;
+        chain.shares = std::exchange(on[patch.place(data_.row[k])], k) < 0;
     if (chain.shares) {
         std::call_once(patch.made,
                        [&] { of_dense([&](const auto& K) { patch.tile.grow(K, patch.rows); }); });
@@ -128,7 +127,7 @@ void Family::open(std::int64_t index) {
     chain.u.assign(count, -inf);
     for (std::int64_t v = 0; v < some; ++v) {
         const auto k = chain.own[v];
-        chain.place[v] = k < 0 ? v : patch.place[data_.row[k]];
+        chain.place[v] = k < 0 ? v : patch.place(data_.row[k]);
         if (k < 0) continue;
         chain.group[v] = data_.group[k];
         chain.part[v] = static_cast<double>(std::max<std::int64_t>(data_.group[k], 0));
@@ -292,175 +291,134 @@ void Family::leap(std::int64_t index) {
     chain.leap = chain.since + chain.reserve * patience;
 }
 
-// Where all variables of a group are at bounds, or off them by rounding, an interval of multipliers
-// is best: take its middle.
-void Family::settle_multipliers(std::int64_t index, std::span<double> multipliers) const {
-    constexpr double hair = 1e-9;
-    const auto& chain = chains_[index];
-    std::vector<char> pinned(multipliers.size());
-    auto open = std::ssize(multipliers);  // groups not known to be pinned
-    const auto pin = [&](std::int64_t g) { open -= !std::exchange(pinned[g], 1); };
-    for (std::int64_t g = 0; g < std::ssize(multipliers); ++g)
-        if (chain.high[g] < chain.low[g]) pin(g);
-    for (std::int64_t v = 0; open > 0 && v < std::ssize(chain.beta); ++v)
-        if (const auto g = chain.group[v]; g >= 0) {
-            const double slack = hair * (chain.u[v] - chain.l[v]);
-            if (chain.beta[v] - chain.l[v] > slack && chain.u[v] - chain.beta[v] > slack) pin(g);
-        }
-    if (open == 0) return;
-    const auto q = problem(index);
-    std::vector<double> wish;
-    for (std::int64_t v = 0; v < std::ssize(q.s); ++v)
-        wish.push_back(q.s[v] - chain.kbeta[chain.place[v]]);
-    const Constraints of{q.s, q.l, q.u, q.D, q.group, q.m, 1e3 * rounding};
-    const auto found = best_multipliers(of, wish, q.D);
-    for (std::size_t g = 0; g < found.size(); ++g)
-        if (!pinned[g]) multipliers[g] = found[g].middle();
-}
-
-// After a look at it, in which nothing is left to do.
-void Family::finish(std::int64_t index) {
+// Work on a chain up to some member or time, on something at least.
+void Family::work(std::int64_t index, std::int64_t last, double deadline) {
     auto& chain = chains_[index];
-    std::vector<double> multipliers;
-    for (std::int64_t g = 0; g < data_.groups; ++g) {
-        const double high = chain.high[g], low = chain.low[g];
-        multipliers.push_back(std::isinf(high) ? low : std::isinf(low) ? high : 0.5 * (high + low));
-    }
-    settle_multipliers(index, multipliers);
-    record(index, multipliers, chain.violation, value(point(chain), chain.r.data(), multipliers),
-           chain.steps);
-    chain.going = false;
-}
-
-// The last solution is that of the next member too: of a wider box.
-void Family::repeat(std::int64_t index) {
-    const auto& chain = chains_[index];
-    const auto cell = index * length() + chain.next, g = data_.groups;
-    const std::vector<double> before(multipliers_.begin() + (cell - 1) * g,
-                                     multipliers_.begin() + cell * g);
-    same_[cell] = 1;
-    record(index, before, violations_[cell - 1],
-           {duals_[cell - 1], value(point(chain), chain.r.data(), before).gap}, 0);
-}
-
-// Note down where the chain stands as the solution of its next member.
-void Family::record(std::int64_t index, std::span<const double> multipliers, double violation,
-                    const Value& value, std::int64_t steps) {
-    auto& chain = chains_[index];
-    const auto q = chain.next++, cell = index * length() + q;
-    for (std::int64_t v = 0; v < std::ssize(chain.beta); ++v)
-        if (chain.own[v] >= 0) beta_[chain.own[v] * length() + q] = chain.beta[v];
-    std::ranges::copy(multipliers, multipliers_.begin() + cell * data_.groups);
-    violations_[cell] = violation;
-    duals_[cell] = value.dual;
-    gaps_[cell] = value.gap;
-    steps_[cell] = static_cast<double>(steps);
-    if (!apart_[index]) {  // K beta is there for all rows
-        auto out = held_ + q * rows_held() + held_at_[index];
-        const auto fold = data_.fold[index];
-        for (auto h = data_.first_held[fold]; h < data_.first_held[fold + 1]; ++h)
-            *out++ = chain.kbeta[data_.held[h]];
-    }
-    ++done_;
-}
-
-// How far K beta, summed up along the chain, has come off what a fresh product of all that moved
-// since its start gives. K beta at the start may have shares of variables that are not here.
-double Family::drift(std::int64_t index) const {
-    const auto& chain = chains_[index];
-    std::vector<std::int64_t> moved;
-    std::vector<double> by, fresh(chain.kbeta_then);
-    for (std::int64_t k = 0; k < std::ssize(chain.beta); ++k)
-        if (chain.beta[k] != chain.beta_then[k]) {
-            moved.push_back(k);
-            by.push_back(chain.beta[k] - chain.beta_then[k]);
-        }
-    add(index, moved, by, fresh);
-    double worst = 0;
-    for (std::size_t r = 0; r < fresh.size(); ++r)
-        worst = std::max(worst, std::abs(fresh[r] - chain.kbeta[r]));
-    return worst;
-}
-
-void Family::close(std::int64_t index) {
-    auto& chain = chains_[index];
-    const double off = 2 * drift(index);
-    for (std::int64_t q = 0; q < length(); ++q) violations_[index * length() + q] += off;
-    Chain ended;  // without its memory
-    ended.next = chain.next;
-    chain = std::move(ended);
-    auto& patch = patches_[data_.patch[index]];
-    if (--patch.users == 0) patch.tile = Tile();
-}
-
-void Family::work(std::int64_t index, double deadline) {
-    auto& chain = chains_[index];
-    while (chain.next < length() && now() < deadline) {
+    do {
         const auto cell = index * length() + chain.next;
         if (!chain.open) open(index);
         if (!chain.going) {
             if (!skip_.empty() && skip_[cell]) {
-                ++chain.next;
-                ++done_;
+                step_on(index);
             } else if (!begin(index)) {
                 repeat(index);
             }
         }
         if (chain.going && !round(index)) finish(index);
         if (chain.next == length()) close(index);
-    }
+    } while (chain.next < last && now() < deadline);
+    if (chain.open && !chain.going && limits_.abreast) lay_aside(index);
 }
 
-bool Family::run(double seconds, int threads) {
-    Pool pool(threads);
-    const double deadline = now() + seconds;
-    std::mutex mutex;
-    std::vector<char> taken(static_cast<std::size_t>(chains()));
+// The chain to work on next: first_ is the first that is not done.
+class Family::Queue {
+ public:
+    Queue(Family& family, int threads)
+        : family_(family),
+          threads_(threads),
+          taken_(family.chains_.size()),
+          at_work_(static_cast<std::size_t>(threads), -1) {
+        level_ = std::ranges::min(family.progress_);
+    }
+
     // Few chains take turns, that none is left alone with one thread at the end.
-    const bool in_turns = threads > 1 && chains() < 8 * threads;
-    const auto length_of_turn = [&](std::int64_t c) {
-        const auto size = std::ssize(patches_[data_.patch[c]].rows);
-        return size <= small ? least_turn : turn * static_cast<double>(rows() * rows());
-    };
-    std::vector<std::int64_t> at_work(static_cast<std::size_t>(threads), -1);  // on which patch
-    // Chains of the patch at hand first, then those of one that no other thread has in its cache.
-    const auto next = [&](int worker) {
-        std::lock_guard lock(mutex);
-        std::int64_t found = -1, best = 0, begun = 0;
-        for (const auto c : order_) {
-            if (progress_[c] == length()) continue;
-            if (in_turns && ++begun > threads + 1) break;  // each may have a tile of its own
-            if (taken[c]) continue;
-            const auto patch = data_.patch[c];
-            const std::int64_t rank = in_turns                   ? length() - progress_[c]
-                                      : at_work[worker] == patch ? 3
-                                      : std::ranges::count(at_work, patch) == 0 ? 2
-                                                                                : 1;
+    bool in_turns() const { return threads_ > 1 && family_.chains() < 8 * threads_; }
+
+    std::int64_t take(int worker) {
+        std::lock_guard lock(mutex_);
+        while (first_ < family_.chains() && ended(family_.order_[first_])) ++first_;
+        const auto c = family_.limits_.abreast ? abreast()
+                       : in_turns()            ? least_advanced()
+                                               : nearby(worker);
+        if (c >= 0) {
+            taken_[c] = 1;
+            at_work_[worker] = family_.data_.patch[c];
+        }
+        return c;
+    }
+
+    void give_back(std::int64_t c) {
+        std::lock_guard lock(mutex_);
+        family_.progress_[c] = family_.chains_[c].next;
+        taken_[c] = 0;
+    }
+
+ private:
+    bool ended(std::int64_t c) const { return family_.progress_[c] == family_.length(); }
+
+    // The same member of all chains, then the next one. What was at work when its turn came
+    // follows later.
+    std::int64_t abreast() {
+        for (;; ++level_, cursor_ = first_) {
+            for (cursor_ = std::max(cursor_, first_); cursor_ < family_.chains(); ++cursor_) {
+                const auto c = family_.order_[cursor_];
+                if (!taken_[c] && family_.progress_[c] <= level_ && !ended(c)) return c;
+            }
+            if (level_ >= family_.length()) return -1;
+        }
+    }
+
+    // At most one more than there are threads is begun: each may have a tile of its own.
+    std::int64_t least_advanced() const {
+        std::int64_t found = -1, begun = 0;
+        for (auto k = first_; k < family_.chains() && begun <= threads_; ++k) {
+            const auto c = family_.order_[k];
+            if (ended(c)) continue;
+            ++begun;
+            if (!taken_[c] && (found < 0 || family_.progress_[c] < family_.progress_[found]))
+                found = c;
+        }
+        return found;
+    }
+
+    // Of the patch at hand first, then of one that no other thread has in its cache.
+    std::int64_t nearby(int worker) const {
+        std::int64_t found = -1, best = 0;
+        for (auto k = first_; k < family_.chains() && best < 3; ++k) {
+            const auto c = family_.order_[k];
+            if (taken_[c] || ended(c)) continue;
+            const auto patch = family_.data_.patch[c];
+            const std::int64_t rank = at_work_[worker] == patch                  ? 3
+                                      : std::ranges::count(at_work_, patch) == 0 ? 2
+                                                                                 : 1;
             if (rank > best) {
                 best = rank;
                 found = c;
             }
-            if (!in_turns && best == 3) break;
-        }
-        if (found >= 0) {
-            taken[found] = 1;
-            at_work[worker] = data_.patch[found];
         }
         return found;
+    }
+
+    Family& family_;
+    int threads_;
+    std::mutex mutex_;
+    std::vector<char> taken_;
+    std::vector<std::int64_t> at_work_;  // of each thread: on which patch
+    std::int64_t first_ = 0, level_ = 0, cursor_ = 0;
+};
+
+bool Family::run(double seconds, int threads) {
+    if (std::exchange(ended_, true)) throw std::logic_error("work that has ended, or failed");
+    Pool pool(threads);
+    Queue queue(*this, pool.threads());
+    const double deadline = now() + seconds;
+    const auto turn_of = [&](std::int64_t c) {
+        const auto size = std::ssize(patches_[data_.patch[c]].rows);
+        return size <= small ? least_turn : turn * static_cast<double>(rows() * rows());
     };
-    pool.run(threads, 64 * count() * rows(), [&](std::int64_t, int worker) {
-        while (now() < deadline) {
-            const auto c = next(worker);
+    pool.run(pool.threads(), 64 * count() * rows(), [&](std::int64_t, int worker) {
+        do {
+            const auto c = queue.take(worker);
             if (c < 0) return;
-            work(c, in_turns ? std::min(deadline, now() + length_of_turn(c)) : deadline);
-            std::lock_guard lock(mutex);
-            progress_[c] = chains_[c].next;
-            taken[c] = 0;
-        }
+            const bool alone = limits_.abreast;
+            work(c, alone ? progress_[c] + 1 : length(),
+                 !alone && queue.in_turns() ? std::min(deadline, now() + turn_of(c)) : deadline);
+            queue.give_back(c);
+        } while (now() < deadline);
     });
-    if (done_ < count()) return false;
-    hold_all(pool);
-    return true;
+    if (done_ == count()) hold_all(pool);
+    ended_ = done_ == count();
+    return ended_;
 }
 
 void Family::put_down(int threads) {
@@ -468,10 +426,10 @@ void Family::put_down(int threads) {
     for (std::int64_t c = 0; c < chains(); ++c) {
         if (!chains_[c].open && chains_[c].next == 0) clear(c);
         if (!chains_[c].open) continue;
-        const double off = 2 * drift(c);
-        for (std::int64_t q = 0; q < chains_[c].next; ++q) violations_[c * length() + q] += off;
+        judge_again(c);
     }
     hold_all(pool);
+    ended_ = true;
 }
 
 }  // namespace mm

@@ -3,6 +3,7 @@
 // and sums alone, so each starts where the one before it ended.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -39,7 +40,8 @@ class Family {
     };
     struct Limits {
         double tol;
-        std::int64_t steps;  // of a member, beyond which it is given up
+        std::int64_t steps;    // of a member, beyond which it is given up
+        bool abreast = false;  // the first member of all chains, then the second: time is short
     };
 
     // Chains start at their part of `beta`, whose K beta per row of the square is in `kbeta`; at
@@ -52,7 +54,8 @@ class Family {
     Family(const Family&) = delete;
     Family& operator=(const Family&) = delete;
 
-    // Work for about `seconds`; true when all members are solved or given up.
+    // Work for about `seconds`; true when all members are solved or given up. Not after an
+    // exception, nor after the end.
     bool run(double seconds, int threads);
     // Stop here for good: what is solved so far is judged and held like the rest would have been.
     void put_down(int threads);
@@ -98,12 +101,15 @@ class Family {
         struct Run {
             std::int64_t from, to, length;  // rows side by side, in the square and here
         };
-        std::vector<std::int64_t> rows;   // of the square, ascending
-        std::vector<std::int64_t> place;  // of each row of the square among these, or -1
+        std::vector<std::int64_t> rows;  // of the square, ascending
         std::vector<Run> runs;
         Tile tile;
         std::once_flag made;
         std::atomic<std::int64_t> users{0};  // chains that have not ended
+
+        std::int64_t place(std::int64_t row) const {  // of one of the rows
+            return std::ranges::lower_bound(rows, row) - rows.begin();
+        }
     };
     // Of a chain that shares its tile there is a variable on each row of the patch, and fixed ones
     // fill the last register.
@@ -137,6 +143,7 @@ class Family {
         std::int64_t reserve = 1;          // towards Newton's method: it has gained little
         double gained = 0;                 // since Newton's method was tried last
         double box = 0, box_before = 0, sum = 0, scale = 0;  // what it was solved for last
+        double off = 0;                                      // drift of K beta before a box shrank
     };
 
     std::int64_t rows() const { return std::ssize(diagonal_); }
@@ -163,9 +170,15 @@ class Family {
     void settle_multipliers(std::int64_t index, std::span<double> multipliers) const;
     void finish(std::int64_t index);
     void repeat(std::int64_t index);
+    void record(std::int64_t index, double steps);
     void record(std::int64_t index, std::span<const double> multipliers, double violation,
-                const Value& value, std::int64_t steps);
-    void work(std::int64_t index, double deadline);
+                const Value& value, double steps);
+    void step_on(std::int64_t index);
+    void judge_again(std::int64_t index);
+    void go_back(std::int64_t index);
+    void lay_aside(std::int64_t index);
+    void work(std::int64_t index, std::int64_t last, double deadline);
+    class Queue;
     struct Entry {
         std::int64_t row, chain, variable;
     };
@@ -189,7 +202,7 @@ class Family {
     std::vector<Chain> chains_;
     std::vector<std::int64_t> held_at_;  // per chain: its first of the rows held
     std::vector<char> same_, apart_;     // as the member before it; on a part of the square
-    bool held_all_ = false;
+    bool held_all_ = false, ended_ = false;
     Large<double> beta_;  // and behind it:
     double* held_ = nullptr;
     std::vector<double> multipliers_, violations_, duals_, gaps_, steps_;

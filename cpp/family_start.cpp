@@ -76,7 +76,7 @@ bool Family::begin(std::int64_t index) {
             chain.D[v] = chain.D_at_1[v] * member.diagonal;
             chain.curvature[v] = chain.diagonal[v] + chain.D[v];
         }
-    if (same) return false;
+    if (same && (skip_.empty() || !skip_[index * length() + chain.next - 1])) return false;
     if (!chain.last.empty() && !chain.shares) {  // between breakpoints the path is a line
         const double on = (member.box - chain.box) / (chain.box - chain.box_before);
         for (std::int64_t v = 0; v < count && std::isfinite(on); ++v)
@@ -89,6 +89,8 @@ bool Family::begin(std::int64_t index) {
         chain.box_before = chain.box;
     }
     settle(chain, sums, to);
+    if (!fresh && member.box < chain.box)  // K beta shrinks, and its error maybe with it
+        chain.off = std::max(chain.off, drift(index));
     if (fresh) {
         fill(index, to);
     } else {

@@ -107,6 +107,16 @@ void Family::admit(std::int64_t index) {
     fill_tile(index);
 }
 
+// Without its own tile, where all chains together would hold more than the square.
+void Family::lay_aside(std::int64_t index) {
+    auto& chain = chains_[index];
+    const auto side = std::min(most, std::ssize(chain.beta));
+    if (chain.shares || chains() * side * side <= rows() * rows()) return;
+    chain.tile = Tile();
+    chain.variables.clear();
+    std::ranges::fill(chain.slots, -1);
+}
+
 // Rows of K for the variables that its tile does not have yet.
 void Family::fill_tile(std::int64_t index) {
     auto& chain = chains_[index];

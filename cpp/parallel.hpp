@@ -9,7 +9,6 @@
 #include <exception>
 #include <functional>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -70,13 +69,14 @@ class Pool {
     }
 
  private:
-    // Threads that are still missing, at work at once. Where the system has no more, those there do.
+    // Threads that are still missing, at work at once. Where the system has no more, those there
+    // do.
     void start() {
         for (int id = static_cast<int>(workers_.size()) + 1; id < threads_; ++id) {
             ++busy_;
             try {
                 workers_.emplace_back([this, id, seen = round_ - 1] { loop(id, seen); });
-            } catch (const std::system_error&) {
+            } catch (...) {  // of memory too: those at work look at what the caller would free
                 --busy_;
                 return;
             }

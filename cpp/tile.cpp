@@ -247,7 +247,8 @@ bool TileSolver::pair_step(const Tile& tile, TileProblem& p, double tol, Outcome
     if (j < 0) return false;
     const float low = fall_[g * size_ + j];
     const double sum = static_cast<double>(curvature_[i]) + static_cast<double>(curvature_[j]);
-    const double eta = std::max(sum - 2.0 * static_cast<double>(tile.row(i)[j]), sum * least);
+    const double eta =
+        std::max(sum - 2.0 * static_cast<double>(tile.row(i)[j]), std::abs(sum) * least);
     const double d = (static_cast<double>(high) - static_cast<double>(low)) / unit_;
     const double room_i = p.u[i] - p.beta[i], room_j = p.beta[j] - p.l[j];
     const double t = std::min({d / eta, room_i, room_j});
