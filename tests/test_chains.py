@@ -25,7 +25,7 @@ def draw(seed):
     if rng.random() < 0.3:
         Cs = rng.permutation(np.repeat(Cs, 2))[: len(Cs)]
     shape = len(chains), len(Cs)
-    skip = rng.random(shape) < 0.3 if rng.random() < 0.3 else np.zeros(shape, bool)
+    skip = rng.random(shape) < 0.3 if rng.random() < 0.5 else np.zeros(shape, bool)
     fold = rng.integers(0, folds, len(chains))
     patch = rng.integers(0, len(chains), len(chains))
     return K, chains, groups, held, fold, patch, Cs, skip
@@ -49,7 +49,7 @@ def chain_of(rng, n, groups):
     }
 
 
-def family_of(K, chains, groups, held, fold, patch, Cs, skip):
+def family_of(K, chains, groups, held, fold, patch, Cs, skip, **settings):
     def join(name):
         return np.concatenate([chain[name] for chain in chains])
 
@@ -62,7 +62,7 @@ def family_of(K, chains, groups, held, fold, patch, Cs, skip):
     family = _core.Family(
         as_rows(K), core, np.ascontiguousarray(np.diag(K), dtype=np.float64),
         np.stack([Cs, 1 / Cs, Cs], axis=1), np.zeros(0), np.zeros((0, 0)),
-        skip.ravel().astype(np.int64), tol=TOL, steps=20000,
+        skip.ravel().astype(np.int64), **({"tol": TOL, "steps": 20000} | settings),
     )  # fmt: skip
     return family, first
 
@@ -92,19 +92,27 @@ def check(family, first, K, chains, groups, held, fold, patch, Cs, skip):
             np.testing.assert_allclose(
                 family.held[q, ends[c] : ends[c + 1]], kbeta[held[fold[c]]], atol=1e-9 * size
             )
-            worst = true_violation(chain, C, beta, kbeta[chain["row"]])
+            kbeta = kbeta[chain["row"]]
+            worst = true_violation(chain, C, beta, kbeta)
             assert worst <= family.violations[c, q] + 1e-9 * size
+            assert family.violations[c, q] <= worst + 0.2 * TOL + 1e-9 * size
+            dual = beta @ (chain["s"] - 0.5 * kbeta - 0.5 * chain["D"] / C * beta)
+            np.testing.assert_allclose(
+                family.duals[c, q], dual, atol=1e-9 * size * max(100.0, np.abs(kbeta).max())
+            )
+            assert np.isfinite(family.multipliers).all()
 
 
+@pytest.mark.parametrize("abreast", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_what_a_family_says_of_its_members_is_true(seed):
+def test_what_a_family_says_of_its_members_is_true(seed, abreast):
     drawn = draw(seed)
-    family, first = family_of(*drawn)
+    family, first = family_of(*drawn, abreast=abreast)
     while not family.run(0.01, 1):
         pass
     check(family, first, *drawn)
     assert np.isfinite(family.violations[~drawn[-1]]).all()
-    twin, _ = family_of(*drawn)
+    twin, _ = family_of(*drawn, abreast=abreast)
     while not twin.run(1e-5, 3):
         pass
     for name in ("beta", "held", "violations", "duals", "gaps", "n_support"):
@@ -121,3 +129,78 @@ def test_what_was_put_down_is_true_too(seed):
     else:
         family.put_down(2)
     check(family, first, *drawn)
+
+
+def test_chains_abreast_are_solved_for_their_first_members_first():
+    rng = np.random.default_rng(0)
+    K, _, groups, held, *_ = draw(3)
+    chains = [chain_of(rng, len(K), groups) for _ in range(12)]
+    fold, patch = np.zeros(12, dtype=np.int64), np.zeros(12, dtype=np.int64)
+    drawn = K, chains, groups, held, fold, patch, np.logspace(-2, 3, 8), np.zeros((12, 8), bool)
+    family, first = family_of(*drawn, abreast=True)
+    partly = 0
+    while not family.run(1e-5, 2):
+        if 0 < family.done < 96:
+            partly += 1
+            solved = np.isfinite(family.violations).sum(axis=1)
+            assert solved.max() - solved.min() <= 2  # one ahead, and one that is at work
+    check(family, first, *drawn)
+    assert partly > 0
+
+
+@pytest.mark.parametrize("stop", [False, True])
+def test_rounding_of_the_last_member_is_not_that_of_the_first(stop):
+    """K as of features that nobody scaled, and a last C for which 2^-52 C K is large."""
+    rng = np.random.default_rng(0)
+    A = 1e3 * rng.normal(size=(60, 4))
+    K = A @ A.T
+    chain = chain_of(rng, 60, 1) | {"D": np.zeros(60), "row": np.arange(60), "m": np.zeros(1)}
+    y = np.where(A[:, 0] + 1e3 * rng.normal(size=60) > 0, 1.0, -1.0)
+    chain |= {"s": y, "l": np.minimum(y, 0), "u": np.maximum(y, 0), "group": np.zeros(60, int)}
+    one = np.zeros(1, dtype=np.int64)
+    drawn = K, [chain], 1, [np.arange(60)], one, one, np.array([1e-8, 1e-4, 1e6])
+    family, _ = family_of(*drawn, np.zeros((1, 3), bool))
+    for _ in range(2000):
+        if family.run(0.01, 1):
+            break
+        if stop and family.done > 1:
+            family.put_down(1)
+            break
+    assert (family.violations[0, :2] <= TOL).all()
+    beta = family.beta[:, 0]
+    r = y - K @ beta
+    rise = np.where(beta < chain["u"] * 1e-8, r, -np.inf)
+    fall = np.where(beta > chain["l"] * 1e-8, r, np.inf)
+    assert family.violations[0, 0] == pytest.approx(max(rise.max() - fall.min(), 0.0), abs=1e-6)
+
+
+def test_a_member_after_one_left_out_is_solved():
+    K = np.eye(4)
+    chain = {
+        "row": np.arange(4), "s": np.array([1.0, 1, -1, -1]), "l": np.array([0.0, 0, -1, -1]),
+        "u": np.array([1.0, 1, 0, 0]), "D": np.zeros(4), "group": np.zeros(4, int),
+        "m": np.zeros(1),
+    }  # fmt: skip
+    one = np.zeros(1, dtype=np.int64)
+    Cs, skip = np.array([2.0, 3.0, 4.0]), np.array([[False, True, False]])
+    family, _ = family_of(K, [chain], 1, [np.arange(4)], one, one, Cs, skip)
+    assert family.run(1.0, 1)
+    np.testing.assert_allclose(
+        family.beta[:, [0, 2]], np.array([[1, 1], [1, 1], [-1, -1], [-1, -1]])
+    )
+    assert np.isinf(family.violations[0, 1])
+    assert family.violations[0, 2] <= TOL
+    np.testing.assert_allclose(family.duals[0, [0, 2]], 2.0)
+
+
+def test_nothing_goes_on_after_the_end():
+    drawn = draw(0)
+    family, _ = family_of(*drawn)
+    while not family.run(0.1, 1):
+        pass
+    with pytest.raises(RuntimeError, match="has ended"):
+        family.run(0.1, 1)
+    rest, _ = family_of(*drawn)
+    rest.put_down(1)
+    with pytest.raises(RuntimeError, match="has ended"):
+        rest.run(0.1, 1)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -45,7 +45,7 @@ from maxmargin import (
     problems,
     shared_gram,
 )
-from maxmargin.estimators import _chains, _matrices, _task
+from maxmargin.estimators import _chains, _matrices, _scoring, _task
 
 CS, GAMMAS = [0.1, 1, 10, 100], [0.01, 0.1, 1.0]
 TIGHT = 1e-6
@@ -502,8 +502,8 @@ def test_a_regressor_for_scorers_too():
 
 def test_a_scorer_has_its_machine_fitted_once_and_only_if_it_must(monkeypatch):
     X, y = cancer()
-    fits, fitted = [], _task._fitted
-    monkeypatch.setattr(_task, "_fitted", lambda *given: fits.append(1) or fitted(*given))
+    fits, fitted = [], _scoring.fitted
+    monkeypatch.setattr(_scoring, "fitted", lambda *given: fits.append(1) or fitted(*given))
     settings = {"Cs": [1, 10], "gammas": [0.1], "cv": 3, "tol": TIGHT}
     SVCCV(scoring=lambda m, X, y: m.score(X.copy(), y) + m.C, **settings).fit(X, y)
     assert not fits
@@ -516,7 +516,8 @@ def test_blocks_when_memory_is_short(monkeypatch, caplog):
     expected = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT).fit(X, y)
     monkeypatch.setattr(_matrices, "_ALWAYS", 0)
     found = SVCCV(Cs=CS, gammas=GAMMAS, tol=TIGHT, cache_size=0.1).fit(X, y)
-    assert "solving cell by cell" in caplog.text and len(caplog.records) == 1
+    assert "solving cell by cell" in caplog.text
+    assert len(caplog.records) == 1
     assert found.report_["in_blocks"]
     np.testing.assert_allclose(
         found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
@@ -735,32 +736,106 @@ def test_as_many_kernels_at_a_time_as_threads_and_two_grams_allow(stores, single
     )
 
 
-def test_what_a_time_limit_leaves_has_the_scores_of_the_whole_search(monkeypatch):
+def ticking(monkeypatch, most):
+    """A clock by which so many looks at it are in time."""
+    looks = itertools.count()
+    monkeypatch.setattr(_task, "passed", lambda until: until is not None and next(looks) >= most)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("gammas", [[0.1], [0.01, 0.1, 1.0]])
+def test_what_a_time_limit_leaves_has_the_scores_of_the_whole_search(monkeypatch, threads, gammas):
     """Rows held by pairs of classes are summed up at the end: also where that comes early."""
     X, y = load_wine(return_X_y=True)
     X = scale(X)
-    whole = SVCCV(Cs=CS, gammas=[0.1]).fit(X, y)
+    whole = SVCCV(Cs=CS, gammas=gammas, tol=TIGHT).fit(X, y).cv_results_
     monkeypatch.setattr(_chains, "_SECONDS", 1e-5)
-    partly, looks, known = 0, 1, 0
-    while known < len(CS) * 5:  # until it is never stopped
-        calls = itertools.count()
-        monkeypatch.setattr(
-            _task.Task, "_tell", lambda *_, calls=calls, most=looks: next(calls) >= most
+    partly, looks, known, size = 0, 1, 0, 5 * len(CS) * len(gammas)
+    while known < size:  # until it is never stopped
+        ticking(monkeypatch, looks)
+        some = SVCCV(
+            Cs=CS, gammas=gammas, tol=TIGHT, refit=lambda _: 0, n_threads=threads, max_time=1e9
         )
-        some = SVCCV(Cs=CS, gammas=[0.1], refit=lambda _: 0, n_threads=1)
         some._refit = lambda *_: None
-        some.fit(X, y)
-        known = 0
-        for f in range(5):
-            name = f"split{f}_test_score"
-            there = np.isfinite(some.cv_results_[name])
-            known += there.sum()
-            np.testing.assert_array_equal(
-                some.cv_results_[name][there], whole.cv_results_[name][there]
-            )
-        partly += 0 < known < len(CS) * 5
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            some.fit(X, y)
+        known = some.report_["n_fits"] - some.report_["n_not_reached"]
+        found = some.cv_results_
+        place = [whole["params"].index(p) for p in found["params"]]
+        scores = np.array([found[f"split{f}_test_score"] for f in range(5)])
+        there = np.isfinite(scores)
+        assert there.sum() == known
+        expected = np.array([whole[f"split{f}_test_score"][place] for f in range(5)])
+        np.testing.assert_array_equal(scores[there], expected[there])
+        partly += 0 < known < size
         looks += 1 + looks // 4
     assert partly > 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_time_limit_holds_for_slow_scorers(monkeypatch, threads):
+    X, y = iris()
+    calls = []
+
+    def slow(machine, X, y):
+        calls.append(1)
+        return machine.score(X, y)
+
+    monkeypatch.setattr(_task, "passed", lambda until: until is not None and len(calls) >= 20)
+    search = SVCCV(Cs=8, gammas=4, scoring=slow, max_time=1e9, n_threads=threads, refit=False)
+    with pytest.warns(ConvergenceWarning, match="were not reached"):
+        search.fit(X, y)
+    assert len(calls) == 20
+    scored = np.isfinite(search.cv_results_["mean_test_score"])
+    assert scored.sum() == 4  # on all folds
+    assert (search.cv_results_["status"][~scored] == "not reached").all()
+    assert np.isnan(search.cv_results_["max_kkt_violation"][~scored]).all()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("gammas", [1, 40])
+def test_no_time_solves_nothing(threads, gammas):
+    X, y = iris()
+    search = SVCCV(Cs=[1.0, 2.0], gammas=np.logspace(-3, 1, gammas), max_time=0, n_threads=threads)
+    with pytest.raises(ValueError, match="allow more max_time"):
+        search.fit(X, y)
+    assert search.report_["n_solved"] == 0
+    assert (search.cv_results_["status"] == "not reached").all()
+
+
+def test_ample_time_gives_the_whole_search():
+    X, y = cancer()
+    whole = SVCCV(Cs=9, gammas=7, tol=TIGHT).fit(X, y)
+    some = SVCCV(Cs=9, gammas=7, tol=TIGHT, max_time=1e3).fit(X, y)
+    assert some.best_params_ == whole.best_params_
+    assert some.cv_results_["params"] == whole.cv_results_["params"]
+    for name in ("mean_test_score", "mean_n_support"):
+        np.testing.assert_allclose(some.cv_results_[name], whole.cv_results_[name], atol=0.3)
+
+
+def test_ctrl_c_keeps_what_is_scored():
+    X, y = iris()
+    calls = []
+
+    def pressed(machine, X, y):
+        calls.append(1)
+        if len(calls) == 23:
+            raise KeyboardInterrupt
+        return machine.score(X, y)
+
+    search = SVCCV(Cs=4, gammas=[0.01, 0.1, 1.0], scoring=pressed, n_threads=1)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt, match="stopped after 20 of 60 fits; cv_results_ has"):
+            search.fit(X, y)
+        assert not hasattr(search, "best_estimator_")  # nor that of a fit before
+        scores = search.cv_results_["mean_test_score"]
+        assert np.isfinite(scores).sum() == 4  # one matrix
+        assert (np.isfinite(scores) == (search.cv_results_["status"] == "optimal")).all()
+        assert search.best_score_ == np.nanmax(scores)
+        calls[:] = [1] * 100
+        search.fit(X, y)
+        calls.clear()
 
 
 def test_a_scorer_may_write_on_what_a_machine_says():

@@ -15,7 +15,10 @@ __all__ = ["Cells", "Split", "Work", "worst"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_STATUSES = "stationary", "no margin", "iteration_limit", "discarded", "not reached", "failed"
+_STATUSES = (
+    "stationary", "no margin", "precision_limit", "iteration_limit", "discarded", "not reached",
+    "failed",
+)  # fmt: skip
 
 
 @dataclass
@@ -81,6 +84,12 @@ class Work:
     chosen: list[int]
     kernel: Any
     folds: list[int]
+    share: float = 0.0  # of it that is solved, and not noted yet
+
+    @property
+    def size(self) -> int:
+        """In fits."""
+        return len(self.chosen) * len(self.folds)
 
 
 def worst(status: NDArray[Any]) -> NDArray[Any]:

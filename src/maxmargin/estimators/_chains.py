@@ -140,6 +140,7 @@ def solve_chains(
     skip: NDArray[np.bool_] | None = None,
     start: tuple[Floats, Floats] | None = None,
     max_steps: int = _STEPS,
+    abreast: bool = False,
     stop: Callable[[float], bool] = lambda done: False,
 ) -> Found:
     """Solve all members of all chains over one square of K.
@@ -158,6 +159,9 @@ def solve_chains(
     start : tuple of ndarray, optional
         β of all chains, and Kβ of shape (n_chains, n_rows), where they start; else at 0.
     max_steps : int
+    abreast : bool, default=False
+        Solve the first member of all chains, then the second: what is solved when time runs out
+        is then of all folds.
     stop : callable
         Told every tenth of a second which share is done; True ends the work.
 
@@ -172,7 +176,7 @@ def solve_chains(
         as_rows(matrix), layout.core, diagonal, members.factors,
         *(start or (np.zeros(0), np.zeros((0, 0)))),
         none if skip is None else skip.ravel().astype(np.int64),
-        tol=_DRIFT * tol, steps=max_steps,
+        tol=_DRIFT * tol, steps=max_steps, abreast=abreast,
     )  # fmt: skip
     with one_blas_thread():
         while not family.run(_SECONDS, threads()):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import ParameterGrid
 
-__all__ = ["around", "losers", "spacing"]
+__all__ = ["around", "fineness", "losers", "spacing"]
 
 _SURE = 4.0  # standard errors
 
@@ -27,6 +27,27 @@ def losers(scores: NDArray[np.float64]) -> list[int]:
     spread, floor = (each.std(axis=-1, ddof=1) for each in (ahead, scores[best]))
     error = np.maximum(spread, floor) / np.sqrt(scores.shape[1])
     return [int(c) for c in np.flatnonzero(ahead.mean(axis=1) > _SURE * error)]
+
+
+def fineness(candidates: Sequence[Candidate], names: Sequence[str]) -> list[int]:
+    """How fine a grid each needs to be on it: 0 for about four values along each axis.
+
+    Examples
+    --------
+    >>> fineness([{"C": 2.0**k} for k in range(9)], ["C"])
+    [0, 2, 1, 2, 0, 2, 1, 2, 0]
+    """
+    levels = [0] * len(candidates)
+    for name in names:
+        values = sorted({c[name] for c in candidates if isinstance(c.get(name), Real)})
+        place = {value: k for k, value in enumerate(values)}
+        finest = max((len(values) - 1).bit_length() - 2, 0)
+        for i, candidate in enumerate(candidates):
+            if isinstance(candidate.get(name), Real):
+                k = place[candidate[name]]
+                zeros = (k & -k).bit_length() - 1 if k else finest
+                levels[i] = max(levels[i], finest - zeros)
+    return levels
 
 
 def spacing(candidates: Sequence[Candidate], names: Sequence[str]) -> dict[str, float]:

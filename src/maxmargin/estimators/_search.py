@@ -7,7 +7,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import get_config
 from sklearn.base import _fit_context, clone, is_classifier
-from sklearn.exceptions import FitFailedWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.metrics._scorer import _MultimetricScorer, get_scorer_names
 from sklearn.model_selection import ParameterGrid, check_cv
 from sklearn.model_selection._search import BaseSearchCV
@@ -23,7 +23,7 @@ from sklearn.utils import indexable
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from maxmargin.estimators._base import SupportVectorMachine
-from maxmargin.estimators._cells import Cells, Split, worst
+from maxmargin.estimators._cells import Split, worst
 from maxmargin.estimators._chains import Chain
 from maxmargin.estimators._task import Task
 from maxmargin.estimators._typed import typed
@@ -171,7 +171,7 @@ class Search(BaseSearchCV):
         cv = check_cv(self.cv, y, classifier=is_classifier(machine))
         rows = np.arange(len(labels))
         splits = [
-            Split(rows[np.asarray(train)], rows[np.asarray(test)])
+            Split(rows[_places(train)], rows[_places(test)])
             for train, test in cv.split(X_given, y_given, **routed.splitter.split)
         ]
         if not splits:
@@ -180,14 +180,19 @@ class Search(BaseSearchCV):
         task = Task(self, machine, checked, labels, weight, splits, scorers, began)
         task.given = X_given, y_given
         task.passed = {name: np.asarray(v) for name, v in routed.scorer.score.items()}
-        with CellBar(type(self).__name__) if self.verbose else nullcontext() as task.bar:
-            cells = task.run(candidates)
-            if self.refine:
-                candidates, cells = task.refined(candidates, cells)
-        self._raise_failures(cells, candidates)
         self.n_splits_ = len(splits)
-        self._store_results(task, candidates, cells, refit_metric)
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        with CellBar(type(self).__name__) if self.verbose else nullcontext() as task.bar:
+            try:
+                task.run(candidates)
+                if self.refine:
+                    task.refine()
+            except KeyboardInterrupt as pressed:
+                self._keep(task, refit_metric)
+                raise KeyboardInterrupt(self._stopped(task)) from pressed
+        self._raise_failures(task)
+        self._store_results(task, refit_metric)
+        self._warn_of_time(task)
         del task  # and its matrices
         if self.refit:
             self._refit(X, y, routed.estimator.fit)
@@ -203,18 +208,45 @@ class Search(BaseSearchCV):
         if any(isinstance(k, Precomputed) or str(k) == "precomputed" for k in self.kernels):
             raise ValueError('kernels cannot hold "precomputed"; pass kernel="precomputed".')
 
-    def _raise_failures(self, cells: Cells, candidates: list[dict[str, Any]]) -> None:
+    def _keep(self, task: Task, refit_metric: str) -> None:
+        """Store what Ctrl-C has left."""
+        if hasattr(self, "best_estimator_"):
+            del self.best_estimator_
+        with suppress(ValueError):  # no candidate is finished
+            self._store_results(task, refit_metric)
+
+    @staticmethod
+    def _stopped(task: Task) -> str:
+        fits = task.report()
+        done = fits["n_fits"] - fits["n_not_reached"]
+        return (
+            f"search stopped after {done} of {fits['n_fits']} fits; cv_results_ has their scores, "
+            "and nothing was refitted."
+        )
+
+    def _warn_of_time(self, task: Task) -> None:
+        missing, fits = task.report()["n_not_reached"], task.cells.status.size
+        if missing:
+            warnings.warn(
+                f"max_time={self.max_time:g} ended the search: {missing} of {fits} fits were not "
+                "reached, and their scores are NaN. The best is that of the candidates reached on "
+                "every split.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _raise_failures(self, task: Task) -> None:
+        cells = task.cells
         if not cells.errors:
             return
         counts = Counter(cells.errors)
         told = "\n".join(f"{count} fits failed: {text}" for text, count in counts.items())
         if all(score is None for row in cells.scores for score in row):
-            raise ValueError(next(iter(counts)) if len(counts) == 1 else told)
+            raise ValueError(next(iter(counts)) if len(counts) == 1 else told) from task.cause
         warnings.warn(f"{told}\nTheir scores are NaN.", FitFailedWarning, stacklevel=4)
 
-    def _store_results(
-        self, task: Task, candidates: list[dict[str, Any]], cells: Cells, refit_metric: str
-    ) -> None:
+    def _store_results(self, task: Task, refit_metric: str) -> None:
+        candidates, cells = task.candidates, task.cells
         scores = [score for row in cells.scores for score in row]
         some: Any = next((s for s in scores if isinstance(s, dict)), np.nan)
         many = isinstance(some, dict)
@@ -239,6 +271,7 @@ class Search(BaseSearchCV):
             }
             results = self._format_results(candidates, self.n_splits_, out, more)
         self.multimetric_ = many
+        self.cv_results_, self.report_ = results, task.report()
         if callable(self.scoring) and self.multimetric_:
             self._check_refit_for_multimetric(some)
             refit_metric = self.refit
@@ -249,14 +282,12 @@ class Search(BaseSearchCV):
             if short and not known:
                 raise ValueError(
                     "no candidate was finished on every split; allow more max_time, or pass fewer "
-                    "candidates."
+                    "candidates. cv_results_ has the scores of the others."
                 )
             self.best_index_ = self._select_best_index(self.refit, refit_metric, results)
             if not callable(self.refit):
                 self.best_score_ = results[f"mean_test_{refit_metric}"][self.best_index_]
             self.best_params_ = results["params"][self.best_index_]
-        self.cv_results_ = results
-        self.report_ = task.report(cells)
 
     def _refit(self, X: Any, y: Any, given: dict[str, Any]) -> None:
         began = time.perf_counter()
@@ -267,6 +298,11 @@ class Search(BaseSearchCV):
         self.refit_time_ = time.perf_counter() - began
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
+
+
+def _places(part: Any) -> NDArray[Any]:
+    """Indices or a mask, as a splitter gives them; a list may be empty."""
+    return np.asarray(part) if len(part) else np.zeros(0, dtype=np.int64)
 
 
 def pieces_of(values: Sequence[Any]) -> list[Any]:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import logging
 import math
 import threading
 import time
+import traceback
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics._scorer import _PassthroughScorer
-from sklearn.model_selection._validation import _score
-from sklearn.utils.metaestimators import _safe_split
 
 from maxmargin import _core
 from maxmargin.estimators._base import SupportVectorMachine
 from maxmargin.estimators._cells import Cells, Split, Work
 from maxmargin.estimators._chains import Found, Layout, Members, refine, solve_chains
 from maxmargin.estimators._matrices import Matrices, Room
-from maxmargin.estimators._narrowing import around, losers, spacing
-from maxmargin.estimators._standing_in import standing_in
+from maxmargin.estimators._narrowing import around, fineness, losers, spacing
+from maxmargin.estimators._parts import passed
+from maxmargin.estimators._scoring import Scoring, fitted
 from maxmargin.kernels import Kernel, Precomputed, as_kernel
 from maxmargin.progress import CellBar
 from maxmargin.sharing import Products
@@ -46,6 +43,8 @@ Ints = NDArray[np.int64]
 
 _LOOK = 0.1  # seconds between two looks at Ctrl-C and the bar
 _PORTION = 1 << 26  # bytes: 64 MB
+_GRACE = 1.1  # times the limit: for scores of what is solved
+_AMPLE = 2.0  # times what is left would take: it may be done in any order
 _LOGGER = logging.getLogger("maxmargin")
 
 
@@ -60,12 +59,12 @@ class Solved:
     seconds: float
 
 
-class Task:
+class Task(Scoring):
     """One search under way."""
 
-    bar: CellBar | None
-    given: tuple[Any, Any]  # X and y as the caller has them: what splitters and scorers see
-    passed: dict[str, NDArray[Any]]  # to the scorers
+    bar: CellBar | None = None
+    cause: Exception | None = None  # of the first failure
+    _show: Callable[[], None]
 
     def __init__(
         self,
@@ -82,6 +81,7 @@ class Task:
         self.splits, self.scorers, self.began = splits, scorers, began
         limit = search.max_time
         self.until = None if limit is None else began + limit
+        self.overdue = None if limit is None else began + _GRACE * limit
         self.threads = thread_count(machine.n_threads)
         self.n = len(y)
         codes, self.labels = search._codes(machine, y)
@@ -95,6 +95,8 @@ class Task:
             machine, X, self.order, threads=self.threads,
             chains=len(splits) * max(1, classes * (classes - 1) // 2),
         )  # fmt: skip
+        self.candidates: list[dict[str, Any]] = []
+        self.cells = Cells.empty(0, len(splits))  # what is known of them
         self._layouts: dict[Any, tuple[list[int], Any]] = {}
         self._many = False  # portions of splits
         self.blocked = self._stopped = False
@@ -102,9 +104,9 @@ class Task:
         self._lock, self._laying = threading.Lock(), threading.Lock()
         self._kept = _core.KeptMemory()  # what one kernel took, the next takes again
         self._busy, self._alone = 0, True  # matrices at work; nobody beside this thread
-        self._hard: list[tuple[int, int, dict[str, Any]]] = []  # for the ordinary solver
-        self._shares: list[float] = []
-        self._sizes: list[int] = []
+        self._left: list[tuple[int, int, dict[str, Any]]] = []  # cells for the ordinary solver
+        self._work: list[Work] = []  # at hand
+        self._ahead = 0  # fits of work that has not begun
 
     def _first_tests(self) -> Ints:
         """Of each row, the first split that holds it out: what is read together lies together."""
@@ -117,10 +119,11 @@ class Task:
 
     def late(self) -> bool:
         """Whether to stop: time is up, or Ctrl-C."""
-        return self._stopped or (self.until is not None and time.perf_counter() > self.until)
+        return self._stopped or passed(self.until)
 
-    def report(self, cells: Cells) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """What was done and what was avoided."""
+        cells = self.cells
         flat = cells.status.ravel().tolist()
         solved = np.isfinite(cells.violation)
         return {
@@ -138,50 +141,98 @@ class Task:
 
     # ---- running ------------------------------------------------------------------------------
 
-    def run(self, candidates: list[dict[str, Any]]) -> Cells:
-        """Score these candidates on all splits."""
-        cells = Cells.empty(len(candidates), len(self.splits))
+    def run(self, candidates: list[dict[str, Any]]) -> None:
+        """Score these candidates on all splits; what is known when Ctrl-C ends it stays."""
+        before, cells = self.cells, Cells.empty(len(candidates), len(self.splits))
+        self._show = functools.partial(self._shown, before, cells)
+        try:
+            self._run(candidates, cells)
+            self._show()
+        finally:
+            self.candidates = self.candidates + candidates
+            self.cells = before.joined(cells)
+
+    def _run(self, candidates: list[dict[str, Any]], cells: Cells) -> None:
         rounds = [list(range(len(self.splits)))]
         if self.search.discard and len(self.splits) > 2:
             first = max(2, len(self.splits) // 2)
             rounds = [rounds[0][:first], rounds[0][first:]]
         for k, folds in enumerate(rounds):
             alive = [c for c in range(len(candidates)) if (cells.status[c] != "discarded").all()]
-            self._run(candidates, alive, folds, cells)
-            if k + 1 < len(rounds) and not self.late():
+            self._ahead = len(alive) * len(folds)
+            last = k + 1 == len(rounds)
+            for chosen in self._in_order(candidates, alive):
+                self._solve_all(self._work_on(candidates, chosen, folds), cells)
+            if last or self.until is None:
+                self._finish(cells)
+            if not last and not self.late():
                 self._discard(cells, folds)
-        return cells
 
-    def _run(
-        self, candidates: list[dict[str, Any]], alive: list[int], folds: list[int], cells: Cells
-    ) -> None:
+    def _in_order(self, candidates: list[dict[str, Any]], alive: list[int]) -> Iterator[list[int]]:
+        """All at once; where time is limited a coarse grid first, then finer ones."""
+        fine = fineness(candidates, (self.search._along, "gamma", "epsilon"))
+        level, began, left = 0, time.perf_counter(), alive
+        while left and self.until is not None and not self.late():
+            chosen = [c for c in left if fine[c] <= level]
+            yield chosen
+            left = [c for c in left if fine[c] > level]
+            level, now = level + 1, time.perf_counter()
+            each = (now - began) / (len(alive) - len(left)) if len(alive) > len(left) else 0.0
+            if self.until - now > _AMPLE * each * len(left):
+                break
+        if left and not self.late():
+            yield left
+
+    def _work_on(
+        self, candidates: list[dict[str, Any]], chosen: list[int], folds: list[int]
+    ) -> list[Work]:
+        """What each matrix serves."""
         jobs: dict[Any, list[int]] = {}
         along = self.search._along
-        for c in alive:
+        for c in chosen:
             rest = tuple(
                 (name, id(value) if isinstance(value, Kernel) else value)
                 for name, value in sorted(candidates[c].items())
                 if name not in (along, "epsilon")
             )
             jobs.setdefault(rest, []).append(c)
-        work = [
-            Work([candidates[c] for c in chosen], chosen, kernel, rows)
-            for chosen in jobs.values()
-            for kernel, rows in self._groups(candidates[chosen[0]], folds)
-            for rows in self._portions(rows, len(chosen))
+        return [
+            Work([candidates[c] for c in some], some, kernel, rows)
+            for some in jobs.values()
+            for kernel, rows in self._groups(candidates[some[0]], folds)
+            for rows in self._portions(rows, len(some))
         ]
-        self._shares = [0.0] * len(work)
-        self._sizes = [len(w.chosen) * len(w.folds) for w in work]
-        together = [k for k, w in enumerate(work) if self._shared(w)]
-        self._solve_together([(k, work[k]) for k in together], cells)
-        self._show()
-        for c, f, setting in self._hard:
-            if not self.late():
-                self._fit_one(setting, c, f, cells)
-        self._hard.clear()
-        for k, w in enumerate(work):
-            if k not in together and not self.late():
-                self._one_by_one(w, cells, functools.partial(self._tell, k))
+
+    def _solve_all(self, work: list[Work], cells: Cells) -> None:
+        self._work = work
+        together = [w for w in work if self._shared(w)]
+        # A Python function may belong to its thread, or hold what only one at a time may touch.
+        in_turn = [w for w in together if not w.kernel.compiled]
+        together = [w for w in together if w.kernel.compiled]
+        if self.threads < 2 or len(together) < 2:
+            in_turn, together = in_turn + together, []
+        room = Room(self.n)
+        for w in in_turn:
+            if self.late():
+                break
+            self._solve(w, cells, room)()
+            self._show()
+        if together:
+            self._solve_together(together, cells)
+        ids = {id(w) for w in in_turn + together}
+        for w in work:
+            if id(w) not in ids:
+                self._one_by_one(w, cells)
+
+    def _finish(self, cells: Cells) -> None:
+        """Cells that shared matrices leave to the ordinary solver, the least C first."""
+        along = self.search._along
+        for c, f, setting in sorted(self._left, key=lambda cell: float(cell[2].get(along, 0.0))):
+            if self.late():
+                break
+            self._fit_one(setting, c, f, cells)
+            self._show()
+        self._left.clear()
 
     def _portions(self, folds: list[int], members: int) -> Iterator[list[int]]:
         """Splits whose problems and solutions take half a Gram matrix, or little, at a time."""
@@ -199,15 +250,10 @@ class Task:
             size += own
         yield portion
 
-    def _solve_together(self, work: list[tuple[int, Work]], cells: Cells) -> None:
+    def _solve_together(self, work: list[Work], cells: Cells) -> None:
         """Solve over shared matrices, as many at a time as memory allows, and score meanwhile."""
-        at_once = min([len(work)] + [self.matrices.at_once(self._single(w)) for _, w in work])
-        if self.threads < 2 or len(work) < 2:
-            room = Room(self.n)
-            for k, w in work:
-                self._solve(k, w, cells, room)()
-            return
-        queue, left = iter(work), at_once
+        left = at_once = min([len(work)] + [self.matrices.at_once(self._single(w)) for w in work])
+        queue = iter(work)
         solved: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         ahead: SimpleQueue[None] = SimpleQueue()  # of the scores, by so many matrices
         for _ in range(at_once):
@@ -217,7 +263,7 @@ class Task:
             room = Room(self.n)
             try:
                 while (item := self._next(queue)) is not None:
-                    solved.put(self._solve(*item, cells, room))
+                    solved.put(self._solve(item, cells, room, at_once))
                     ahead.get()
             except BaseException:
                 self._stopped = True
@@ -226,12 +272,10 @@ class Task:
                 solved.put(None)
 
         self._alone = False
-        ours = all(w.kernel.compiled for _, w in work)  # not a Python function
-        held = one_blas_thread() if ours else nullcontext()  # once for all that is inside
-        with held, ThreadPoolExecutor(at_once) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(at_once) as pool:  # once for all inside
             try:
                 servers = [pool.submit(serve) for _ in range(at_once)]
-                self._laid_out(work[0][1].settings[0], work[0][1].folds)  # meanwhile
+                self._laid_out(work[0].settings[0], work[0].folds)  # meanwhile
                 while left and not self._stopped:
                     self._show()
                     with suppress(Empty):
@@ -260,7 +304,7 @@ class Task:
             with self._lock:
                 self._busy -= 1
 
-    def _next(self, queue: Iterator[tuple[int, Work]]) -> tuple[int, Work] | None:
+    def _next(self, queue: Iterator[Work]) -> Work | None:
         with self._lock:
             return None if self.late() else next(queue, None)
 
@@ -268,16 +312,29 @@ class Task:
         """How many threads one matrix may have."""
         return max(1, self.threads // max(self._busy, 1))
 
-    def _show(self) -> None:
-        if self.bar is not None:
-            done = sum(share * size for share, size in zip(self._shares, self._sizes, strict=True))
-            self.bar.update(done, sum(self._sizes))
+    def _shown(self, before: Cells, cells: Cells) -> None:
+        if self.bar is None:
+            return
+        noted = sum(int((each.status != "not reached").sum()) for each in (before, cells))
+        under_way = sum(w.share * w.size for w in self._work)
+        self.bar.update(noted + under_way, before.status.size + cells.status.size)
 
-    def _tell(self, k: int, share: float) -> bool:
-        self._shares[k] = share
+    def _tell(self, work: Work, end: float | None, share: float) -> bool:
+        """Take the news of what is solved over a matrix; whether to stop there."""
+        work.share = max(work.share, share)
         if self._alone:
             self._show()
-        return self.late()
+        return self.late() or passed(end)
+
+    def _end_of(self, work: Work, at_once: int = 1) -> float | None:
+        """When work that begins now must end, for all that is ahead to have its turn."""
+        with self._lock:
+            share = min(1.0, at_once * work.size / max(self._ahead, 1))
+            self._ahead -= work.size
+        if self.until is None:
+            return None
+        now = time.perf_counter()
+        return now + share * max(float(self.until) - now, 0.0)
 
     def _kernel(self, setting: dict[str, Any]) -> Any:
         m = self.machine
@@ -296,13 +353,19 @@ class Task:
             return
         known: dict[str, tuple[Any, list[int]]] = {}
         for f in folds:
-            train = self.splits[f].train
-            own = None if self.weight is None else self.weight[train]
-            own = None if own is None or not (own > 0).any() else own  # refused with its split
-            rows = self.X[train] if own is None else self.X[train[own > 0]]
-            resolved = kernel.resolve(rows, None if own is None else own[own > 0])
+            try:
+                resolved = self._resolved(kernel, self.splits[f].train)
+            except ValueError as error:  # it can have no machine, whatever the kernel
+                self.splits[f].error, resolved = str(error), kernel
             known.setdefault(repr(resolved), (resolved, []))[1].append(f)
         yield from known.values()
+
+    def _resolved(self, kernel: Any, train: Ints) -> Any:
+        """The kernel with the numbers of these rows."""
+        own = None if self.weight is None else self.weight[train]
+        own = None if own is None or not (own > 0).any() else own  # refused with its split
+        rows = self.X[train] if own is None else self.X[train[own > 0]]
+        return kernel.resolve(rows, None if own is None else own[own > 0])
 
     def _single(self, work: Work) -> bool:
         return self.matrices.single(work.kernel, self.search._largest(work.settings, self.weight))
@@ -322,9 +385,10 @@ class Task:
         usual = self.search._in_one(self.machine, work.settings)
         return fits and usual and not (work.kernel.compiled and _cold(work.kernel))
 
-    def _solve(self, k: int, work: Work, cells: Cells, room: Room) -> Callable[[], None]:
+    def _solve(self, work: Work, cells: Cells, room: Room, at_once: int = 1) -> Callable[[], None]:
         """Solve over one matrix; what is left to do is for the caller's thread."""
         found = []
+        tell = functools.partial(self._tell, work, self._end_of(work, at_once))
         with self._at_work():
             try:
                 store = self.matrices.products(work.kernel)
@@ -334,13 +398,12 @@ class Task:
             except MemoryError:
                 raise
             except Exception as error:  # as GridSearchCV: it is of the cells of this kernel
-                return functools.partial(self._failed, work, str(error), cells)
+                return functools.partial(self._failed, work.chosen, work.folds, error, cells)
             convex = _convex(work.kernel, matrix)
             if convex is False:  # where a solver starts decides where it ends
                 cases = zip(work.chosen, work.settings, strict=True)
-                hard = [(c, f, setting) for c, setting in cases for f in work.folds]
-                return functools.partial(self._hard.extend, hard)
-            tell = functools.partial(self._tell, k)
+                left = [(c, f, setting) for c, setting in cases for f in work.folds]
+                return functools.partial(self._left.extend, left)
             for part, members in self.search._members(work.settings):
                 settings = [work.settings[i] for i in part]
                 solved = self._solve_along(
@@ -352,13 +415,17 @@ class Task:
             for part, settings, solved in found:
                 chosen = [work.chosen[i] for i in part]
                 self._noted(solved, work.folds, settings, chosen, cells, convex is True)
-            self._shares[k] = 1.0
+            work.share = 0.0
 
         return score
 
-    def _failed(self, work: Work, error: str, cells: Cells) -> None:
-        cells.errors += [error] * (len(work.chosen) * len(work.folds))
-        cells.status[np.ix_(work.chosen, work.folds)] = "failed"
+    def _failed(
+        self, chosen: Iterable[int], folds: Iterable[int], error: Exception, cells: Cells
+    ) -> None:
+        self.cause = self.cause or error
+        at = np.ix_(np.array(chosen), np.array(folds))
+        cells.errors += [_told_of(error)] * cells.status[at].size
+        cells.status[at] = "failed"
 
     def _laid_out(self, setting: dict[str, Any], folds: list[int]) -> tuple[list[int], Any]:
         """Splits that can be fitted, and their chains; those that cannot say so."""
@@ -407,7 +474,7 @@ class Task:
         diagonal = np.ascontiguousarray(np.diag(matrix), dtype=np.float64)
         found = solve_chains(
             matrix, diagonal, layout, members, tol=tol, threads=threads,
-            skip=skip, stop=tell,
+            skip=skip, stop=tell, abreast=self.until is not None,
         )  # fmt: skip
         if matrix.dtype == np.float32:
             refine(
@@ -422,32 +489,46 @@ class Task:
     ) -> None:  # fmt: skip
         work = [] if solved is None else solved.folds
         for f in set(folds) - set(work):
-            for c in chosen:
-                cells.errors.append(self.splits[f].error)
-                cells.status[c, f] = "failed"
+            cells.errors += [self.splits[f].error] * len(chosen)
+            cells.status[chosen, f] = "failed"
         if solved is None:
             return
-        found, ends = solved.found, np.searchsorted(solved.layout.fold, np.arange(len(work) + 1))
-        ready = self._told(solved, ends[:-1], settings, chosen, cells, convex)
-        for k, f in enumerate(work):
-            if not ready[k].any():
-                continue
-            began, at = time.perf_counter(), slice(ends[k], ends[k + 1])
-            some = slice(None) if ready[k].all() else ready[k]  # most often all: without a copy
-            own = np.arange(len(settings))[some].tolist()
-            scores = self.search._scored(
-                self, self.splits[f], [settings[q] for q in own], found.of_fold(at)[some],
-                found.lam[at][:, some],
-            )  # fmt: skip
-            each = (time.perf_counter() - began) / len(own)
-            for q, score in zip(own, scores, strict=True):
-                cells.scores[chosen[q]][f], cells.score_time[chosen[q], f] = score, each
+        ends = np.searchsorted(solved.layout.fold, np.arange(len(work) + 1))
+        ready, facts = self._told(solved, ends[:-1], settings, chosen, cells, convex)
+        quick = self.until is None or all(self.plain(self.splits[f]) for f in work)
+        every, scored = np.arange(len(settings)), np.zeros_like(ready)
+        try:
+            for members in [every] if quick else every[:, None]:  # of each C all folds
+                for k, f in enumerate(work):
+                    own = members[ready[k, members]]
+                    if len(own) and (quick or not passed(self.overdue)):
+                        at = slice(ends[k], ends[k + 1])
+                        self._scored(solved, at, own, settings, chosen, f, cells)
+                        scored[k, own] = True
+        finally:
+            at_hand = np.ix_(chosen, work)
+            for to, values in facts:
+                to[at_hand] = np.where(scored.T, values.T, to[at_hand])
+
+    def _scored(
+        self, solved: Solved, at: slice, own: Ints, settings: list[dict[str, Any]],
+        chosen: list[int], f: int, cells: Cells,
+    ) -> None:  # fmt: skip
+        began, found = time.perf_counter(), solved.found
+        some = slice(None) if len(own) == len(settings) else own  # most often all: without a copy
+        scores = self.search._scored(
+            self, self.splits[f], [settings[q] for q in own], found.of_fold(at)[some],
+            found.lam[at][:, some],
+        )  # fmt: skip
+        each = (time.perf_counter() - began) / len(own)
+        for q, score in zip(own.tolist(), scores, strict=True):
+            cells.scores[chosen[q]][f], cells.score_time[chosen[q], f] = score, each
 
     def _told(
         self, solved: Solved, starts: Ints, settings: list[dict[str, Any]], chosen: list[int],
         cells: Cells, convex: bool,
-    ) -> NDArray[np.bool_]:  # fmt: skip
-        """Note all but scores; of which folds and members these are to be counted."""
+    ) -> tuple[NDArray[np.bool_], list[tuple[NDArray[Any], NDArray[Any]]]]:  # fmt: skip
+        """Of which folds and members scores are to be counted, and what to note of these."""
         found, search, work = solved.found, self.search, solved.folds
         tol = search._closer * self.machine.tol
         violation = np.maximum.reduceat(found.violation, starts)
@@ -455,100 +536,73 @@ class Task:
             np.add.reduceat(each, starts) for each in (found.dual, found.gap, found.steps)
         )
         clear = search._clear(found.lam, found.dual + found.gap, tol)
-        ready = np.isfinite(violation)  # else time ran out
+        ready = np.isfinite(violation)  # else its time ran out
         if solved.refused is not None:
             never = np.maximum.reduceat(solved.refused, starts)
             for k, q in np.argwhere(never != ""):
                 cells.errors.append(never[k, q])
                 cells.status[chosen[q], work[k]] = "failed"
             ready &= never == ""
-        hard = ready & ((violation > tol) | ~np.logical_and.reduceat(clear, starts))
-        self._hard += [(chosen[q], work[k], settings[q]) for k, q in np.argwhere(hard)]
-        ready &= ~hard
+        fine = ready & (violation <= tol) & np.logical_and.reduceat(clear, starts)
+        left = ~fine if solved.refused is None else ~fine & (never == "")
+        self._left += [(chosen[q], work[k], settings[q]) for k, q in np.argwhere(left)]
+        ready = fine
         size = np.maximum(np.abs(dual), np.abs(dual + gap))
         share = np.full(ready.shape, solved.seconds / max(ready.size, 1))
         relative = np.divide(gap, size, out=np.zeros_like(gap), where=ready & (size > 0))
         status = np.full(ready.shape, "optimal" if convex else "stationary", dtype=object)
-        at = np.ix_(chosen, work)
-        for to, values in (
+        return ready, [
             (cells.status, status), (cells.violation, violation), (cells.gap, relative),
             (cells.n_iter, steps), (cells.n_support, found.n_support), (cells.fit_time, share),
-        ):  # fmt: skip
-            to[at] = np.where(ready.T, values.T, to[at])
-        return ready
-
-    def held_out(self, split: Split) -> tuple[Any, Any]:
-        """The rows that it has not seen, new at each call: a scorer may write on them."""
-        X, y = _safe_split(self.machine, *self.given, split.test, split.train)
-        return X, y
-
-    def score(self, machine: Any, split: Split) -> Any:
-        """What the scorers say of a machine on the rows that it has not seen: NaN if they fail."""
-        passed = {name: values[split.test] for name, values in self.passed.items()}
-        return _score(machine, *self.held_out(split), self.scorers, passed, error_score=np.nan)
-
-    def score_values(
-        self, split: Split, settings: list[dict[str, Any]], values: Sequence[Floats]
-    ) -> list[Any]:
-        """What the scorers say of machines of known decision values on those rows, in turn."""
-        X, _ = self.held_out(split)
-        scores = []
-        for setting, in_turn in zip(settings, values, strict=True):
-            known = np.empty_like(in_turn)
-            known[split.turn] = in_turn
-            machine = copy.copy(split.machine).set_params(**clone(setting, safe=False))
-            fit = functools.partial(_fitted, self.machine, setting, *self.given, self.weight, split)
-            scores.append(self.score(standing_in(machine, X, known, fit), split))
-        return scores
-
-    def plain(self, split: Split) -> bool:
-        """Whether the score is the machine's own, which needs no scorer's checks."""
-        weight = self.passed.get("sample_weight")
-        if weight is not None and not weight[split.test].sum():
-            return False  # whatever scikit-learn makes of it
-        passed = isinstance(self.scorers, _PassthroughScorer)
-        return passed or self.search.scoring == "accuracy"
+        ]  # fmt: skip
 
     # ---- cell by cell -------------------------------------------------------------------------
 
-    def _one_by_one(self, work: Work, cells: Cells, tell: Any) -> None:
+    def _one_by_one(self, work: Work, cells: Cells) -> None:
         """Ordinary fits, each from the solution before it."""
-        along, settings, folds = self.search._along, work.settings, work.folds
+        along, settings, end = self.search._along, work.settings, self._end_of(work)
         order = sorted(range(len(settings)), key=lambda k: settings[k].get(along, 0.0))
         # With a limit of iterations the start decides too.
         cold = _cold(work.kernel) or self.machine.max_iter != -1
-        for i, f in enumerate(folds):
-            machine: Any = None
-            for j, k in enumerate(order):
-                if tell((i * len(order) + j) / (len(folds) * len(order))):
-                    return
-                last = self._fit_one(settings[k], work.chosen[k], f, cells, machine)
-                machine = None if cold else last
-        tell(1.0)
+        turns = [(f, k) for f in work.folds for k in order]
+        if self.until is not None:
+            turns = [(f, k) for k in order for f in work.folds]
+        last: dict[int, Any] = {}  # machine of each fold
+        for f, k in turns:
+            cell = work.chosen[k], f, settings[k]
+            if self.late():
+                return
+            if passed(end):
+                self._left.append(cell)
+                continue
+            if self.until is None and f not in last:
+                last.clear()
+            machine = self._fit_one(settings[k], work.chosen[k], f, cells, last.get(f), end)
+            last[f] = None if cold else machine
+            self._show()
 
     def _fit_one(
-        self, setting: dict[str, Any], c: int, f: int, cells: Cells, machine: Any = None
-    ) -> Any:
+        self, setting: dict[str, Any], c: int, f: int, cells: Cells, machine: Any = None,
+        end: float | None = None,
+    ) -> Any:  # fmt: skip
         split, began = self.splits[f], time.perf_counter()
-        limit = None if self.until is None else max(self.until - began, 0.0)
+        end = self.until if end is None else end
+        limit = None if end is None else max(end - began, 0.0)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # told by its status
-                fresh = _fitted(
+                fresh = fitted(
                     self.machine, setting, *self.given, self.weight, split, machine, limit
                 )
         except Exception as error:  # as GridSearchCV: whatever it is, it is of this cell
-            cells.errors.append(str(error))
-            cells.status[c, f] = "failed"
+            self._failed([c], [f], error, cells)
             return None
-        if self.late() and fresh.certificate_.status == "time_limit":
+        proof, middle = fresh.certificate_, time.perf_counter()
+        if limit is not None and (proof.status == "time_limit" or _uncalibrated(fresh)):
+            if not self.late():  # it was the share of its kernel that ran out
+                self._left.append((c, f, setting))
             return fresh
-        middle = time.perf_counter()
-        proof = fresh.certificate_
-        told = ("optimal", "stationary", None)  # None: classes whose reduced hulls meet
-        cells.status[c, f] = (
-            str(proof.status or "no margin") if proof.status in told else "iteration_limit"
-        )
+        cells.status[c, f] = str(proof.status or "no margin")  # None: reduced hulls meet
         cells.violation[c, f], cells.gap[c, f] = proof.kkt_violation, proof.relative_gap
         cells.n_support[c, f] = len(fresh.support_)
         cells.n_iter[c, f] = np.sum(fresh.n_iter_)
@@ -566,30 +620,42 @@ class Task:
         for c in losers(scores):
             cells.status[c, rest] = "discarded"
 
-    def refined(
-        self, candidates: list[dict[str, Any]], cells: Cells
-    ) -> tuple[list[dict[str, Any]], Cells]:
+    def refine(self) -> None:
         """Half the spacing about the best cell, twice."""
         along = self.search._along
-        factor = spacing(candidates, (along, "gamma"))
+        factor = spacing(self.candidates, (along, "gamma"))
         for _ in range(2):
-            means = [np.mean([self._number(s) for s in row]) for row in cells.scores]
+            means = [np.mean([self._number(s) for s in row]) for row in self.cells.scores]
             if self.late() or not factor or not np.isfinite(means).any():
                 break
             factor = {name: math.sqrt(value) for name, value in factor.items()}
-            near = around(candidates[int(np.nanargmax(means))], factor, candidates)
+            near = around(self.candidates[int(np.nanargmax(means))], factor, self.candidates)
             near = [c for c in near if along != "nu" or c["nu"] <= 1]
             if not near:
                 break
-            candidates, cells = candidates + near, cells.joined(self.run(near))
-        return candidates, cells
+            self.run(near)
 
     def _number(self, score: Any) -> float:
         """A score as one number: of several metrics that of `refit`."""
         if isinstance(score, dict):
             refit = self.search.refit
-            return float(score[refit] if isinstance(refit, str) else next(iter(score.values())))
+            if not isinstance(refit, str):
+                return float(next(iter(score.values())))
+            return float(score.get(refit, np.nan))
         return np.nan if score is None else float(score)
+
+
+def _told_of(error: Exception) -> str:
+    """What an error says; of one that is not ours, what it is and where."""
+    if isinstance(error, ValueError):
+        return str(error)
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
+
+
+def _uncalibrated(machine: Any) -> bool:
+    """Whether time ran out before its probabilities were found."""
+    return getattr(machine, "probability", False) is True and not hasattr(machine, "probA_")
 
 
 def _cold(kernel: Any) -> bool:
@@ -606,21 +672,3 @@ def _convex(kernel: Any, matrix: NDArray[Any]) -> bool | None:
 def _has_numbers(kernel: Kernel) -> bool:
     """Whether no parameter waits for data."""
     return not any(isinstance(v, str) for v in kernel.get_params(deep=True).values())
-
-
-def _fitted(
-    machine: Any,
-    setting: dict[str, Any],
-    X: Any,
-    y: Any,
-    weight: Floats | None,
-    split: Split,
-    start: Any = None,
-    max_time: float | None = None,
-) -> Any:
-    """The machine of a cell as GridSearchCV has it; it may start from the solution of another."""
-    fresh = clone(machine) if start is None else copy.copy(start)
-    fresh.set_params(**clone(setting, safe=False), warm_start=True, max_time=max_time)
-    given = {} if weight is None else {"sample_weight": weight[split.train]}
-    fresh.fit(*_safe_split(machine, X, y, split.train), **given)
-    return fresh.set_params(warm_start=False, max_time=None)
