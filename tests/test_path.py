@@ -162,6 +162,30 @@ def test_when_a_path_is_exact():
         path.at(3.0)
 
 
+def test_an_indefinite_gram_has_no_exact_path():
+    K = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    with pytest.raises(ValueError, match="not positive definite"):
+        svc_path(K, [1, 1, 0], kernel="precomputed", exact=True)
+    assert not svc_path(K, [1, 1, 0], kernel="precomputed").exact
+
+
+def test_a_path_of_one_C():
+    path = svc_path([[0.0], [1.0]], [0, 1], gamma=1.0, Cs=[0.5], exact=True)
+    np.testing.assert_array_equal(path.Cs, [0.5])
+    np.testing.assert_allclose(path.at(0.5)[0], [-0.5, 0.5])
+
+
+@pytest.mark.parametrize("most", [1e6, 1e10])
+def test_rounding_times_a_large_C_ends_no_path(most):
+    """The gap grows with C even where b and the margin are right to the last digit."""
+    X, y = cancer(80)
+    path = svc_path(X, y, gamma=0.05, Cs=[1.0, most], exact=True)
+    assert path.Cs[-1] == most
+    assert max(c.kkt_violation for c in path.certificates) < 1e-12
+    with pytest.raises(ValueError, match="ask for a narrower range"):
+        svc_path(X, y, gamma=0.05, Cs=[1e-10, 1.0], exact=True)
+
+
 def test_what_cannot_be_followed_is_told(monkeypatch):
     X, y = cancer(50)
     monkeypatch.setattr(breakpoints, "_WAITS", -1)

@@ -276,3 +276,14 @@ def test_squared_hinge_of_several_classes_and_with_probabilities(iris):
     assert log_loss(y, clf.predict_proba(X)) < 0.2
     with pytest.raises(ValueError, match="hinge"):
         SVC(loss="squared_hinge", multi_class="crammer_singer").fit(X, y)
+
+
+def test_an_indefinite_kernel_has_probabilities():
+    """Steps on negative curvature stay in the box."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = X[:, 0] + rng.normal(size=120) > 0
+    machine = SVC(C=1.0, kernel="precomputed", probability=True).fit(-X @ X.T, y)
+    proba = machine.predict_proba(-X @ X.T)
+    assert np.isfinite(proba).all()
+    assert machine.certificate_.status == "stationary"

@@ -11,7 +11,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn import config_context
+from sklearn import config_context, get_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
@@ -43,6 +43,7 @@ from maxmargin import (
     kernels,
     one_standard_error,
     problems,
+    progress,
     shared_gram,
 )
 from maxmargin.estimators import _chains, _matrices, _scoring, _task
@@ -550,6 +551,8 @@ def test_one_standard_error():
     assert r["mean_test_score"][k] >= best.best_score_ - error - 1e-9
     assert r["mean_n_support"][k] <= r["mean_n_support"][best.best_index_]
     GridSearchCV(SVC(), {"C": CS}, refit=one_standard_error).fit(X, y)
+    with pytest.raises(ValueError, match="for one metric; there are accuracy, f1"):
+        SVCCV(Cs=2, gammas=2, scoring=["accuracy", "f1"], refit=one_standard_error).fit(X, y)
 
 
 def test_nested_and_in_a_pipeline():
@@ -563,6 +566,9 @@ def test_nested_and_in_a_pipeline():
 def test_consistency(detector):
     X = np.random.default_rng(0).normal(size=(300, 2))
     search = GridSearchCV(detector, {"gamma": [0.1, 100.0]}, scoring=consistency).fit(X)
+    grid = {f"{type(detector).__name__.lower()}__gamma": [0.1, 100.0]}
+    piped = GridSearchCV(make_pipeline(StandardScaler(), detector), grid, scoring=consistency)
+    assert list(piped.fit(X).best_params_.values()) == [0.1]
     assert search.best_params_ == {"gamma": 0.1}
     assert -0.1 < search.best_score_ <= 0
 
@@ -716,6 +722,141 @@ def test_progress(capsys, monkeypatch, rich):
     X, y = iris()
     SVCCV(Cs=3, gammas=2, verbose=1).fit(X, y)
     assert "30/30 fits" in capsys.readouterr().err
+
+
+def bars(monkeypatch):
+    """What bars are told, in turn."""
+    told, update = [], progress.CellBar.update
+
+    def noting(self, done, total):
+        update(self, done, total)
+        told.append((self.done, total))
+
+    monkeypatch.setattr(progress.CellBar, "update", noting)
+    return told
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
+@pytest.mark.parametrize(
+    ("settings", "total"),
+    [
+        ({"n_threads": 1}, 30),
+        ({"refine": True}, None),
+        ({"discard": True}, 30),
+        ({"probability": True}, 30),
+        ({"kernels": ["rbf", "sigmoid", lambda a, b: 1 / 0], "coef0": -1.0}, 75),
+        ({"max_time": 1e3}, 30),
+    ],
+    ids=["one", "refine", "discard", "alone", "failed", "limited"],
+)
+def test_progress_goes_on_to_the_end(monkeypatch, settings, total):
+    X, y = iris()
+    told = bars(monkeypatch)
+    search = SVCCV(Cs=3, gammas=2, verbose=1, **settings).fit(X, y)
+    done = [each[0] for each in told]
+    assert done == sorted(done)
+    assert told[-1] == (search.report_["n_fits"],) * 2
+    assert total in (None, told[-1][1])
+    assert len(set(done)) > 1
+
+
+def test_progress_of_an_indefinite_matrix(monkeypatch):
+    X, y = iris()
+    told = bars(monkeypatch)
+    search = SVCCV(Cs=3, kernel="precomputed", verbose=1).fit(-X @ X.T, y)
+    assert (search.cv_results_["status"] == "stationary").all()
+    assert told[-1] == (15, 15)
+    assert len(told) > 10
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_python_functions_are_called_in_turn_in_the_callers_thread(threads):
+    X, y = iris()
+    at_work, seen = [], set()
+
+    def kernel_of(gamma):
+        def kernel(A, B):
+            at_work.append(gamma)
+            assert len(at_work) == 1
+            seen.add((threading.get_ident(), get_config()["assume_finite"]))
+            K = kernels.RBF(gamma=gamma)(A, B)
+            at_work.pop()
+            return K
+
+        return kernel
+
+    made = [kernel_of(gamma) for gamma in (0.1, 0.2, 0.3, 0.4)]
+    with config_context(assume_finite=True):
+        search = SVCCV(Cs=[1.0], kernels=[*made, "rbf"], gammas=[0.1], n_threads=threads).fit(X, y)
+    assert seen == {(threading.get_ident(), True)}
+    scores = search.cv_results_["mean_test_score"]
+    assert scores[0] == scores[4]
+    assert (search.cv_results_["status"] == "optimal").all()
+
+
+def test_an_error_of_a_python_function_says_what_and_where():
+    X, y = iris()
+
+    def broken(A, B):
+        return {}["oops"]
+
+    with pytest.raises(ValueError, match=r"KeyError: 'oops' \(.*test_search.py, line") as caught:
+        SVCCV(kernel=broken, Cs=[1]).fit(X, y)
+    assert isinstance(caught.value.__cause__, KeyError)
+
+
+def test_cells_that_rounding_stops_say_so():
+    X, y = iris()
+    search = SVCCV(Cs=[1.0], gammas=[0.05], tol=1e-16, refit=False).fit(X, y)
+    assert search.cv_results_["status"][0] == "precision_limit"
+
+
+def test_a_cell_that_time_leaves_without_probabilities_is_not_reached(monkeypatch):
+    X, y = cancer()
+    fitted = _scoring.fitted
+
+    def cut_short(*given):
+        machine = fitted(*given)
+        del machine.probA_
+        return machine
+
+    monkeypatch.setattr(_task, "fitted", cut_short)
+    search = SVCCV(Cs=[1.0], gammas=[0.1], probability=True, max_time=1e3, refit=False)
+    monkeypatch.setattr(_task.Task, "late", lambda self: len(self._left) > 7)
+    with pytest.raises(ValueError, match="no candidate"):
+        search.fit(X, y)
+    assert (search.cv_results_["status"] == "not reached").all()
+
+
+@pytest.mark.parametrize("empty", [np.zeros(0, dtype=int), [], np.zeros(150, dtype=bool)])
+def test_empty_parts_of_a_split_are_of_that_split_alone(empty):
+    X, y = iris()
+    rows = np.arange(150)
+    for gammas in ([0.1], ["scale"]):
+        search = SVCCV(Cs=[1.0, 2.0], gammas=gammas, cv=[(empty, rows[:9]), (rows, rows)])
+        with pytest.warns(FitFailedWarning):
+            search.fit(X, y)
+        assert np.isnan(search.cv_results_["split0_test_score"]).all()
+        assert (search.cv_results_["split1_test_score"] > 0.9).all()
+    search = SVCCV(Cs=[1.0, 2.0], gammas=[0.1], cv=[(rows, empty), (rows, rows)])
+    with pytest.warns(UserWarning, match="Scoring failed"):
+        search.fit(X, y)
+    assert np.isnan(search.cv_results_["split0_test_score"]).all()
+
+
+def test_what_does_not_go_together_is_refused_before_the_work(monkeypatch):
+    X, y = iris()
+    monkeypatch.setattr(_task.Task, "run", None)
+    for settings, told in (
+        ({"multi_class": "ovr", "decision_function_shape": "ovo"}, "no decision value per pair"),
+        ({"multi_class": "crammer_singer", "probability": True}, "no probabilities"),
+        ({"Cs": 1}, r"int in the range \[2, inf"),
+        ({"gammas": True}, r"int in the range \[2, inf"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            SVCCV(**settings).fit(X, y)
+    with pytest.raises(ValueError, match="y must hold numbers"):
+        SVRCV().fit(X, np.array(["a", "b"])[y % 2])
 
 
 @pytest.mark.parametrize("stores", [False, True])

@@ -64,6 +64,8 @@ def follow(K: Floats, y: Floats, w: Floats, beta: Floats, C: float, end: float) 
     walk = _Walk(K, y, w, state, C)
     walk.settle()
     yield walk.place()
+    if not end > C:
+        return
     waits = 0
     while end > C:
         change, step = walk.next_change(end - C)

@@ -197,7 +197,8 @@ def explain(model: Any, X: Any, *, top: int = 8, names: Sequence[str] | None = N
     Parameters
     ----------
     model : estimator or Pipeline
-        A fitted machine of ours or of scikit-learn's, or a Pipeline that ends in one.
+        A fitted machine of ours or of scikit-learn's, a search that has one, or a Pipeline that
+        ends in one of these.
     X : array-like of shape (n_features,) or (1, n_features)
     top : int, default=8
         How many support vectors are printed.
@@ -251,6 +252,7 @@ def _explained(model: Any, X: Any, top: int, names: Sequence[str] | None) -> Exp
         names = getattr(X, "columns", getattr(model, "feature_names_in_", None))
     steps = hasattr(model, "steps")
     machine = model[-1] if steps else model
+    machine = getattr(machine, "best_estimator_", machine)  # of a search
     prepared = model[:-1].transform(X) if steps and len(model) > 1 else X
     prediction = model.predict(X)[0]
     X = X if sp.issparse(X) else np.asarray(X)

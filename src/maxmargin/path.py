@@ -157,7 +157,8 @@ def svc_path(
     """
     classes, codes = np.unique(np.ravel(y), return_inverse=True)
     if len(classes) != 2:
-        raise ValueError(f"svc_path is for two classes; y has {len(classes)}. Use SVCCV for more.")
+        more = " Use SVCCV for more." if len(classes) > 2 else ""
+        raise ValueError(f"svc_path is for two classes; y has {len(classes)}.{more}")
     values = np.logspace(-2, 4, 30) if Cs is None else np.unique(np.asarray(Cs, dtype=np.float64))
     if not (len(values) and np.isfinite(values).all() and values[0] > 0):
         raise ValueError("Cs must be positive finite numbers.")
@@ -248,7 +249,8 @@ def _followed(K: Floats, y: Floats, w: Floats, Cs: Floats) -> list[Place]:
     beta = uninterrupted(solve(first, tol=1e-3 * _EXACT)).beta
     for place in follow(K, y, w, beta, start, end):
         proof = certify(soft_margin(gram, y, C=place.C, sample_weight=w), place.beta)
-        if proof.relative_gap > _EXACT or proof.distance > _EXACT * place.C:
+        proven = proof.relative_gap <= _EXACT or proof.kkt_violation <= _EXACT  # C times rounding
+        if not proven or proof.distance > _EXACT * place.C:
             raise DegenerateError(
                 f"at C={place.C:g} rounding leaves a relative gap of {proof.relative_gap:.1e} and "
                 f"a sum of beta {proof.distance / place.C:.1e} C off 0; ask for a narrower range"
@@ -261,7 +263,8 @@ def _distinct(K: Floats, y: Floats, w: Floats) -> tuple[NDArray[np.int64], NDArr
     """The first of equal samples of one class, and of each sample which it is; -1: no weight."""
     size = np.diag(K)
     apart = size[:, None] + size - 2 * K
-    same = (apart <= _COINCIDE * (size[:, None] + size)) & (y[:, None] == y) & (w > 0)
+    near = np.abs(apart) <= _COINCIDE * (size[:, None] + size)  # below 0 where K is indefinite
+    same = near & (y[:, None] == y) & (w > 0)
     leader = np.full(len(y), -1)
     for k in range(len(y)):  # one that is equal to a follower need not be equal to its leader
         if leader[k] < 0 and w[k] > 0:

@@ -115,7 +115,7 @@ class CellBar:
     """
 
     def __init__(self, title: str) -> None:
-        self.title, self.total = title, 0
+        self.title, self.total, self.done = title, 0, 0.0
         self._began = self._shown = -math.inf
         self._bar: Any = None
         self._task: Any = None
@@ -131,7 +131,7 @@ class CellBar:
         facts = TextColumn("{task.completed:.0f}/{task.total:.0f} fits, remaining")
         columns = (TextColumn(self.title), BarColumn(), facts, TimeRemainingColumn())
         self._bar = Rich(*columns, TimeElapsedColumn(), console=Console(stderr=True, file=None))
-        self._task = self._bar.add_task("", total=1)
+        self._task = self._bar.add_task("", visible=False)
         self._bar.start()
         return self
 
@@ -142,10 +142,11 @@ class CellBar:
             sys.stderr.write("\n")
 
     def update(self, done: float, total: int) -> None:
-        """Take the news: so many of all are done."""
+        """Take the news: so many of all are done. It never goes back."""
+        done = self.done = max(self.done, done)
         self.total = total
         if self._bar is not None:
-            self._bar.update(self._task, completed=done, total=total)
+            self._bar.update(self._task, completed=done, total=total, visible=True)
         elif time.monotonic() - self._shown > _EVERY or done >= total:
             self._shown = time.monotonic()
             left = (self._shown - self._began) * (total - done) / done if done else math.inf

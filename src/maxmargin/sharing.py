@@ -213,6 +213,7 @@ def shared_gram(X: Any, *, n_threads: int | None = None) -> Iterator[None]:
     >>> bool(search.best_score_ > 0.97)
     True
     """
+    thread_count(n_threads)  # refuses what is no number of them
     X = X if sp.issparse(X) else np.asarray(X)
     X = X.tocsr() if sp.issparse(X) else X
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)

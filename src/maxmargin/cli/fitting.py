@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from maxmargin.io.data import Data
 
 __all__ = ["fit", "search"]
+
+_KERNELS = "linear", "poly", "rbf", "sigmoid"  # that a search may try
 
 
 def fit(
@@ -175,9 +178,16 @@ def _fit(
             if not hasattr(machine, done):
                 raise KeyboardInterrupt("stopped before there was a model") from None
             stopped = True
-    said = dict.fromkeys(" ".join(str(w.message).split()) for w in caught)
+    said = dict.fromkeys(_brief(str(w.message)) for w in caught)
     say.note(*(f"warning: {text}" for text in said))
     return stopped, time.perf_counter() - start
+
+
+def _brief(warning: str) -> str:
+    """A warning on one line; of a traceback in it only how it ends."""
+    lines = [" ".join(line.split()) for line in warning.strip().splitlines()]
+    traced = [k for k, line in enumerate(lines) if line.startswith("Traceback")]
+    return " ".join([*lines[: traced[0]], lines[-1]] if traced else lines)
 
 
 def _about(training: Data, model: Any) -> dict[str, Any]:
@@ -297,8 +307,12 @@ def search(
     if out.output is not None:
         formatted(out.output, EXTENSIONS, option="")
         refuse_existing(out.output, out.force)
-    if estimator not in ("auto", "svc", "svr"):
-        raise ValueError(f"--estimator {estimator}: allowed are auto, svc, svr.")
+    allowed = {"--estimator": ("auto", "svc", "svr"), "--kernel": _KERNELS}
+    for option, value in (("--estimator", estimator), ("--kernel", kernel)):
+        if value not in allowed[option]:
+            raise ValueError(f"{option} {value}: allowed are {', '.join(allowed[option])}.")
+    if cv < 2:
+        raise ValueError(f"--cv {cv}: at least 2 folds are needed.")
     asked = Machine(estimator=estimator, kernel=kernel)
     training, template, _ = _prepared(data, asked, input, scale, None, None, say)
     settings: dict[str, Any] = {
@@ -312,10 +326,15 @@ def search(
         say.note("no --output: the model will not be saved")
     searcher = _searcher(_last(template), settings | _grid(Cs, gammas))
     model = _with_last(template, searcher)
-    stopped, seconds = _fit(model, training, say, done="best_estimator_")
-    model = _with_last(model, searcher.best_estimator_)
-    facts = _found(searcher) | {"seconds": round(seconds, 4), "model": out.output}
-    if out.output is not None:
+    stopped, seconds = _fit(model, training, say, done="best_params_")
+    if not math.isfinite(searcher.best_score_):
+        raise ValueError(f"--scoring {scoring}: no cell has a score (see the warnings).")
+    done = hasattr(searcher, "best_estimator_")
+    if not done:
+        say.note("stopped before the best was trained on all data: no model")
+    facts = _found(searcher) | {"seconds": round(seconds, 4), "model": out.output if done else None}
+    if done and out.output is not None:
+        model = _with_last(model, searcher.best_estimator_)
         about = _about(training, model)
         about["search"] = {name: facts[name] for name in ("best_params", "best_score")}
         save(model, out.output, training.X, training.y, about=about, overwrite=out.force)
@@ -426,4 +445,7 @@ def _mark(cell: dict[str, Any], best: dict[str, Any]) -> str:
 def _shown(params: dict[str, Any]) -> dict[str, Any]:
     from maxmargin.cli.report import plain
 
-    return {name: v if isinstance(v, str) else plain(v) for name, v in params.items()}
+    return {
+        name: str(v) if isinstance(v, str) or v == math.inf else plain(v)
+        for name, v in params.items()
+    }

@@ -156,6 +156,9 @@ class SupportVectorMachine(CallbackSupportMixin, KernelMachine):
 
     # ---- fitting ------------------------------------------------------------------------------
 
+    def _check_settings(self) -> None:
+        """Refuse parameters that do not go together."""
+
     @typed(with_callbacks)
     @typed(_fit_context(prefer_skip_nested_validation=True))
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:

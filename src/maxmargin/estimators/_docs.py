@@ -165,7 +165,7 @@ tol : float, default=1e-3
     cache_size : float or None, default=None
         MB for Gram matrices; None is a quarter of the free memory.
     verbose : bool or int, default=False
-        Show a progress bar over cells with the time remaining.
+        Show a progress bar with the time remaining, over the fits: cells times folds.
     n_threads : int or None, default=None
         As in :class:`~maxmargin.SVC`; the results are the same for any number."""
 

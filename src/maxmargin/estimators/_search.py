@@ -64,7 +64,7 @@ class Search(BaseSearchCV):
     _refuses: ClassVar[bool] = False  # members of a chain, for their counts
     _closer: ClassVar[float] = 1.0  # of tol: what chains are solved to
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "gammas": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "gammas": ["array-like", Interval(Integral, 2, None, closed="left")],
         "kernels": [list, tuple, None],
         "cv": ["cv_object"],
         "scoring": [StrOptions(set(get_scorer_names())), callable, list, tuple, set, dict, None],
@@ -89,6 +89,7 @@ class Search(BaseSearchCV):
         machine = self._machine(**given)
         if get_config()["enable_metadata_routing"]:  # weights given to a search are for its fits
             machine.set_fit_request(sample_weight=True)
+            machine.set_score_request(sample_weight=True)
         return machine
 
     @property
@@ -162,6 +163,7 @@ class Search(BaseSearchCV):
         began, machine = time.perf_counter(), self.estimator
         scorers, refit_metric = self._get_scorers()
         self._check_kernels()
+        machine._check_settings()
         checked, labels = machine._validate_fit(X, y)
         precomputed = machine._mode() == "precomputed"
         X_given, y_given = indexable(checked if precomputed else X, y)

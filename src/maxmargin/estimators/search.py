@@ -20,7 +20,7 @@ from maxmargin.estimators._docs import documented
 from maxmargin.estimators._search import Search, pieces_of
 from maxmargin.estimators._task import Task
 from maxmargin.estimators.svc import SVC, NuSVC
-from maxmargin.estimators.svr import SVR
+from maxmargin.estimators.svr import SVR, targets
 from maxmargin.problems import ROUNDING, largest_nu, round_down
 
 __all__ = ["SVCCV", "SVRCV", "NuSVCCV", "consistency", "one_standard_error"]
@@ -208,7 +208,7 @@ class SVCCV(_Classification):
     _machine = SVC
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Search._parameter_constraints,
-        "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "Cs": ["array-like", Interval(Integral, 2, None, closed="left")],
         **{
             k: v
             for k, v in SVC._parameter_constraints.items()
@@ -328,7 +328,7 @@ class NuSVCCV(_Classification):
     _kind = "nu_svc"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Search._parameter_constraints,
-        "nus": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "nus": ["array-like", Interval(Integral, 2, None, closed="left")],
         **{
             k: v
             for k, v in NuSVC._parameter_constraints.items()
@@ -463,7 +463,7 @@ class SVRCV(Search):
     _machine = SVR
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Search._parameter_constraints,
-        "Cs": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "Cs": ["array-like", Interval(Integral, 2, None, closed="left")],
         "epsilons": ["array-like", None],
         **{
             k: v
@@ -532,7 +532,7 @@ class SVRCV(Search):
         return largest * (1.0 if weight is None else float(weight.max()))
 
     def _codes(self, machine: Any, y: Any) -> tuple[Ints, Any]:
-        z = _flat(y).astype(np.float64, copy=False)
+        z = targets(_flat(y))
         return np.zeros(len(z), dtype=np.int64), z
 
     def _in_one(self, machine: Any, settings: list[dict[str, Any]]) -> bool:
@@ -589,6 +589,12 @@ def one_standard_error(cv_results: dict[str, Any]) -> int:
     >>> SVCCV(refit=one_standard_error).fit(X, y).best_estimator_.score(X, y) > 0.95
     True
     """
+    if "mean_test_score" not in cv_results:
+        names = [n[10:] for n in cv_results if n.startswith("mean_test_")]
+        raise ValueError(
+            f"one_standard_error is for one metric; there are {', '.join(names)}. Pass one as "
+            "scoring, or a function of cv_results_ as refit."
+        )
     means = np.asarray(cv_results["mean_test_score"], dtype=np.float64)
     if not np.isfinite(means).any():
         raise ValueError("no candidate has a score on every split.")
@@ -611,7 +617,7 @@ def consistency(estimator: Any, X: Any, y: Any = None) -> float:
 
     Parameters
     ----------
-    estimator : OneClassSVM or SVDD
+    estimator : OneClassSVM or SVDD, or a pipeline that ends in one
         Fitted, on other rows.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : None
@@ -633,7 +639,11 @@ def consistency(estimator: Any, X: Any, y: Any = None) -> float:
     >>> search.best_params_
     {'gamma': 0.1}
     """
-    if getattr(estimator, "C", None) is not None:
+    machine = estimator[-1] if hasattr(estimator, "steps") else estimator
+    known = machine.get_params()
+    if known.get("C") is not None:
         raise ValueError("consistency compares with nu; make the SVDD with nu in place of C.")
+    if "nu" not in known:
+        raise ValueError(f"consistency compares with nu; {type(machine).__name__} has none.")
     outside = float(np.mean(estimator.predict(X) < 0))
-    return -abs(outside - float(estimator.nu))
+    return -abs(outside - float(known["nu"]))

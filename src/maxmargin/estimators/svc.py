@@ -68,20 +68,23 @@ class _SupportVectorClassifier(Probabilities, ClassWeights, ClassifierMixin, Sup
 
     # ---- fitting ------------------------------------------------------------------------------
 
-    def _parts(self, X: Any, y: Any, weight: Floats | None) -> list[Part]:
+    def _check_settings(self) -> None:
         if self.probability is True and self.multi_class == "crammer_singer":
             raise ValueError(
                 "multi_class='crammer_singer' has no probabilities of its own; wrap the SVC in "
                 "sklearn.calibration.CalibratedClassifierCV instead."
             )
-        labels = y if self._mode() != "function" else column_or_1d(y, warn=True)
-        check_classification_targets(labels)
-        self._classes(labels, weight)
         if self.multi_class != "ovo" and self.decision_function_shape == "ovo":
             raise ValueError(
                 f"multi_class={self.multi_class!r} has no decision value per pair of classes; "
                 "decision_function_shape must be 'ovr'."
             )
+
+    def _parts(self, X: Any, y: Any, weight: Floats | None) -> list[Part]:
+        self._check_settings()
+        labels = y if self._mode() != "function" else column_or_1d(y, warn=True)
+        check_classification_targets(labels)
+        self._classes(labels, weight)
         codes, both = self._codes(labels, weight)
         kept, X, both = self._keep(X, both)
         codes = codes[kept]

@@ -18,9 +18,17 @@ from maxmargin.estimators._parts import Part, Piece
 from maxmargin.grams import Gram
 from maxmargin.problems import Problem, nu_svr, svr
 
-__all__ = ["SVR", "NuSVR"]
+__all__ = ["SVR", "NuSVR", "targets"]
 
 Floats = NDArray[np.float64]
+
+
+def targets(y: NDArray[Any]) -> Floats:
+    """Targets as numbers."""
+    try:
+        return np.asarray(y.astype(np.float64, copy=False))
+    except ValueError as error:
+        raise ValueError(f"y must hold numbers ({error}); for classes take a classifier.") from None
 
 
 class _SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
@@ -39,7 +47,7 @@ class _SupportVectorRegressor(RegressorMixin, SupportVectorMachine):
         raise NotImplementedError
 
     def _parts(self, X: Any, y: Any, weight: Floats | None) -> list[Part]:
-        z = column_or_1d(y, warn=True).astype(np.float64, copy=False)
+        z = targets(column_or_1d(y, warn=True))
         assert_all_finite(z, input_name="y")
         kept, X, weight = self._keep(X, weight)
         gram = self._gram(X, weight)

@@ -128,9 +128,10 @@ def write_skops(model: Any, about: dict[str, Any], path: Path) -> None:
     with zipfile.ZipFile(path, "a") as archive:
         foreign = sorted(set(_foreign(json.loads(archive.read("schema.json")))))
         if foreign:
+            held = hasattr(model, "best_estimator_")
+            instead = "save its best_estimator_" if held else "leave it out of the model"
             raise ValueError(
-                f"a skops file of maxmargin holds no {foreign[0]}; save as .joblib, or leave it "
-                "out of the model."
+                f"a skops file of maxmargin holds no {foreign[0]}; save as .joblib, or {instead}."
             )
         archive.writestr(_ABOUT, json.dumps(about, indent=1, allow_nan=False))
 
