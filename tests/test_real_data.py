@@ -7,9 +7,11 @@ import pytest
 import scipy.sparse as sp
 import sklearn.svm
 from libsvm.svmutil import svm_parameter, svm_problem, svm_train
+from sklearn.datasets import load_breast_cancer
+from sklearn.exceptions import ConvergenceWarning
 
 import maxmargin
-from maxmargin import certify, kernels, problems
+from maxmargin import SVCCV, certify, kernels, problems
 from maxmargin.solvers import SMO, solve
 
 pytestmark = pytest.mark.slow
@@ -159,3 +161,14 @@ def test_one_class_agrees_with_sklearn(load, name):
     clear = np.abs(other) > near
     assert clear.mean() > 0.8
     assert (ours.predict(X) == theirs.predict(X))[clear].mean() >= 0.999
+
+
+def test_a_time_limit_reaches_the_small_C_of_all_folds():
+    """Features that nobody scaled: the largest C alone would take minutes."""
+    X, y = load_breast_cancer(return_X_y=True)
+    for threads in (1, 2):
+        search = SVCCV(kernel="linear", Cs=[1e-3, 1e-2, 1e4, 1e5], max_time=20, n_threads=threads)
+        with pytest.warns(ConvergenceWarning, match="of 20 fits were not reached"):
+            search.fit(X, y)
+        assert search.best_params_["C"] < 1
+        assert np.isfinite(search.cv_results_["mean_test_score"][:2]).all()

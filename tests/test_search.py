@@ -877,10 +877,16 @@ def test_as_many_kernels_at_a_time_as_threads_and_two_grams_allow(stores, single
     )
 
 
+def in_time(monkeypatch, enough):
+    """A limit of time that is over when this says so."""
+    for module in (_task, _scoring):
+        monkeypatch.setattr(module, "passed", lambda until: until is not None and enough())
+
+
 def ticking(monkeypatch, most):
     """A clock by which so many looks at it are in time."""
     looks = itertools.count()
-    monkeypatch.setattr(_task, "passed", lambda until: until is not None and next(looks) >= most)
+    in_time(monkeypatch, lambda: next(looks) >= most)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -923,7 +929,7 @@ def test_a_time_limit_holds_for_slow_scorers(monkeypatch, threads):
         calls.append(1)
         return machine.score(X, y)
 
-    monkeypatch.setattr(_task, "passed", lambda until: until is not None and len(calls) >= 20)
+    in_time(monkeypatch, lambda: len(calls) >= 20)
     search = SVCCV(Cs=8, gammas=4, scoring=slow, max_time=1e9, n_threads=threads, refit=False)
     with pytest.warns(ConvergenceWarning, match="were not reached"):
         search.fit(X, y)

@@ -1,5 +1,8 @@
 """Fits that share dot products: the same models, nothing stale, released at the end."""
 
+import os
+import signal
+
 import joblib
 import numpy as np
 import pytest
@@ -114,7 +117,10 @@ def test_threads_and_nesting():
 
 def test_memory_is_asked_for_first(monkeypatch):
     monkeypatch.setattr(sharing, "default_cache_size", lambda: 0)
-    with pytest.raises(MemoryError, match="GB may be used"), shared_gram(np.zeros((100, 2))):
+    with (
+        pytest.raises(MemoryError, match="needs 0 MB .* may be used"),
+        shared_gram(np.zeros((100, 2))),
+    ):
         pass
 
 
@@ -127,3 +133,17 @@ def test_what_is_computed_as_fast_is_not_shared(monkeypatch):
             (shared,) = sharing._active
             SVC().fit(X[:40], X[:40, 0] > 0)
             assert shared.reused == used
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_forked_while_another_thread_computes_is_not_held_up():
+    X = np.random.default_rng(0).normal(size=(60, 300))
+    with shared_gram(X):
+        shared = sharing._active[-1]
+        with sharing._guard, shared.lock:  # as another thread may hold them
+            child = os.fork()
+            if child == 0:
+                signal.alarm(20)
+                os._exit(0 if sharing.lookup(kernels.RBF(gamma=1e-3), X[:9]) is not None else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

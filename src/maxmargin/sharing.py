@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -175,6 +176,18 @@ _active: list[_Shared] = []
 _guard = threading.Lock()
 
 
+def _unlock() -> None:
+    """In a forked child no other thread is inside, whatever the parent's were doing."""
+    global _guard
+    _guard = threading.Lock()
+    for shared in _active:
+        shared.lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
+
+
 @contextmanager
 def shared_gram(X: Any, *, n_threads: int | None = None) -> Iterator[None]:
     """Let fits on rows of X share their dot products, while inside.
@@ -220,8 +233,8 @@ def shared_gram(X: Any, *, n_threads: int | None = None) -> Iterator[None]:
     need, budget = 8 * X.shape[0] ** 2, default_cache_size() << 20
     if need > budget and _worth(X):
         raise MemoryError(
-            f"shared_gram needs {need / 2**30:.1f} GB for the products of {X.shape[0]} rows; "
-            f"{budget / 2**30:.1f} GB may be used. Fit without it: the results are the same."
+            f"shared_gram needs {need / 2**20:.0f} MB for the products of {X.shape[0]} rows; "
+            f"{budget / 2**20:.0f} may be used. Fit without it: the results are the same."
         )
     shared = _Shared(X, n_threads)
     with _guard:

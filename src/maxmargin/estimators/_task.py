@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any
 
@@ -23,11 +22,11 @@ from sklearn.exceptions import ConvergenceWarning
 from maxmargin import _core
 from maxmargin.estimators._base import SupportVectorMachine
 from maxmargin.estimators._cells import Cells, Split, Work
-from maxmargin.estimators._chains import Found, Layout, Members, refine, solve_chains
+from maxmargin.estimators._chains import Layout, Members, refine, solve_chains
 from maxmargin.estimators._matrices import Matrices, Room
 from maxmargin.estimators._narrowing import around, fineness, losers, spacing
 from maxmargin.estimators._parts import passed
-from maxmargin.estimators._scoring import Scoring, fitted
+from maxmargin.estimators._scoring import Scoring, Solved, fitted
 from maxmargin.kernels import Kernel, Precomputed, as_kernel
 from maxmargin.progress import CellBar
 from maxmargin.sharing import Products
@@ -46,17 +45,6 @@ _PORTION = 1 << 26  # bytes: 64 MB
 _GRACE = 1.1  # times the limit: for scores of what is solved
 _AMPLE = 2.0  # times what is left would take: it may be done in any order
 _LOGGER = logging.getLogger("maxmargin")
-
-
-@dataclass(frozen=True)
-class Solved:
-    """Solutions over one matrix, before they are scored."""
-
-    found: Found
-    folds: list[int]
-    layout: Layout
-    refused: NDArray[np.object_] | None  # why, of each chain and member; "" where it is not
-    seconds: float
 
 
 class Task(Scoring):
@@ -376,9 +364,9 @@ class Task(Scoring):
         fits, planned = self.matrices.fits(single), self.matrices.planned(single)
         if not fits and not self.blocked:
             _LOGGER.warning(
-                "%s: the Gram matrices of %d rows need %.1f GB, %.1f may be used; solving cell "
+                "%s: the Gram matrices of %d rows need %.0f MB, %.0f may be used; solving cell "
                 "by cell with cached rows, each from the solution before it.",
-                type(self.search).__name__, self.n, planned / 2**30, self.matrices.budget / 2**30,
+                type(self.search).__name__, self.n, planned / 2**20, self.matrices.budget / 2**20,
             )  # fmt: skip
         self.blocked = self.blocked or not fits
         self.planned = max(self.planned, planned if fits else 0)
@@ -482,79 +470,6 @@ class Task(Scoring):
                 members, tol=tol, threads=threads, stop=tell,
             )  # fmt: skip
         return Solved(found, work, layout, refused, time.perf_counter() - began)
-
-    def _noted(
-        self, solved: Solved | None, folds: list[int], settings: list[dict[str, Any]],
-        chosen: list[int], cells: Cells, convex: bool,
-    ) -> None:  # fmt: skip
-        work = [] if solved is None else solved.folds
-        for f in set(folds) - set(work):
-            cells.errors += [self.splits[f].error] * len(chosen)
-            cells.status[chosen, f] = "failed"
-        if solved is None:
-            return
-        ends = np.searchsorted(solved.layout.fold, np.arange(len(work) + 1))
-        ready, facts = self._told(solved, ends[:-1], settings, chosen, cells, convex)
-        quick = self.until is None or all(self.plain(self.splits[f]) for f in work)
-        every, scored = np.arange(len(settings)), np.zeros_like(ready)
-        try:
-            for members in [every] if quick else every[:, None]:  # of each C all folds
-                for k, f in enumerate(work):
-                    own = members[ready[k, members]]
-                    if len(own) and (quick or not passed(self.overdue)):
-                        at = slice(ends[k], ends[k + 1])
-                        self._scored(solved, at, own, settings, chosen, f, cells)
-                        scored[k, own] = True
-        finally:
-            at_hand = np.ix_(chosen, work)
-            for to, values in facts:
-                to[at_hand] = np.where(scored.T, values.T, to[at_hand])
-
-    def _scored(
-        self, solved: Solved, at: slice, own: Ints, settings: list[dict[str, Any]],
-        chosen: list[int], f: int, cells: Cells,
-    ) -> None:  # fmt: skip
-        began, found = time.perf_counter(), solved.found
-        some = slice(None) if len(own) == len(settings) else own  # most often all: without a copy
-        scores = self.search._scored(
-            self, self.splits[f], [settings[q] for q in own], found.of_fold(at)[some],
-            found.lam[at][:, some],
-        )  # fmt: skip
-        each = (time.perf_counter() - began) / len(own)
-        for q, score in zip(own.tolist(), scores, strict=True):
-            cells.scores[chosen[q]][f], cells.score_time[chosen[q], f] = score, each
-
-    def _told(
-        self, solved: Solved, starts: Ints, settings: list[dict[str, Any]], chosen: list[int],
-        cells: Cells, convex: bool,
-    ) -> tuple[NDArray[np.bool_], list[tuple[NDArray[Any], NDArray[Any]]]]:  # fmt: skip
-        """Of which folds and members scores are to be counted, and what to note of these."""
-        found, search, work = solved.found, self.search, solved.folds
-        tol = search._closer * self.machine.tol
-        violation = np.maximum.reduceat(found.violation, starts)
-        dual, gap, steps = (
-            np.add.reduceat(each, starts) for each in (found.dual, found.gap, found.steps)
-        )
-        clear = search._clear(found.lam, found.dual + found.gap, tol)
-        ready = np.isfinite(violation)  # else its time ran out
-        if solved.refused is not None:
-            never = np.maximum.reduceat(solved.refused, starts)
-            for k, q in np.argwhere(never != ""):
-                cells.errors.append(never[k, q])
-                cells.status[chosen[q], work[k]] = "failed"
-            ready &= never == ""
-        fine = ready & (violation <= tol) & np.logical_and.reduceat(clear, starts)
-        left = ~fine if solved.refused is None else ~fine & (never == "")
-        self._left += [(chosen[q], work[k], settings[q]) for k, q in np.argwhere(left)]
-        ready = fine
-        size = np.maximum(np.abs(dual), np.abs(dual + gap))
-        share = np.full(ready.shape, solved.seconds / max(ready.size, 1))
-        relative = np.divide(gap, size, out=np.zeros_like(gap), where=ready & (size > 0))
-        status = np.full(ready.shape, "optimal" if convex else "stationary", dtype=object)
-        return ready, [
-            (cells.status, status), (cells.violation, violation), (cells.gap, relative),
-            (cells.n_iter, steps), (cells.n_support, found.n_support), (cells.fit_time, share),
-        ]  # fmt: skip
 
     # ---- cell by cell -------------------------------------------------------------------------
 
