@@ -167,7 +167,8 @@ class SVCCV(_Classification):
         Leave the remaining folds of cells out that the best one beats, on the first half of the
         folds, by more than four standard errors; their scores are NaN.
     max_time : float or None, default=None
-        Limit of seconds for the search; what was not reached has NaN. The refit comes after it.
+        Limit of seconds for the search: a coarse grid first, then finer ones, small C before
+        large; what was not reached has NaN. The refit comes after it.
     <kernel_of_search>
     <of_classes>
     <solver_of_search>
