@@ -376,10 +376,32 @@ def test_a_path_of_svc_path(exact):
     X, y = load_iris(return_X_y=True)
     path = svc_path(X[::4][:30], y[::4][:30] > 0, gamma=0.5, Cs=[0.01, 0.1, 1.0, 10.0], exact=exact)
     display = PathDisplay.from_path(path)
-    assert display.Cs.tolist() == path.Cs.tolist()
-    assert (display.betas == path.beta).all()
-    assert display.n_support.tolist() == path.n_support.tolist()
-    assert display.gaps.tolist() == [c.relative_gap for c in path.certificates]
+    known = ~np.isnan(display.gaps)
+    assert display.Cs[known].tolist() == path.Cs.tolist()
+    assert (display.betas[known] == path.beta).all()
+    assert display.n_support[known].tolist() == path.n_support.tolist()
+    assert display.gaps[known].tolist() == [c.relative_gap for c in path.certificates]
+    assert known.all() is not exact
+    assert display.gap_.get_xdata().tolist() == path.Cs.tolist()
+    assert np.isfinite(display.gap_.get_ydata()).all()
+
+
+def test_an_exact_path_is_curved_between_breakpoints():
+    path = svc_path(
+        [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], gamma=1.0, Cs=[0.1, 100.0], exact=True
+    )
+    display = PathDisplay.from_path(path)
+    assert len(path.Cs) == 4
+    assert (display.Cs[1:] / display.Cs[:-1]).max() <= 1.15 + 1e-12
+    last = path.beta[-1]  # where all are free they stay: β / C is a hyperbola
+    after = display.Cs >= path.Cs[2]
+    assert after.sum() > 30
+    np.testing.assert_allclose(display.betas[after], np.tile(last, (after.sum(), 1)), rtol=1e-9)
+    drawn = {tuple(line.vertices[after, 1]) for line in display.lines_[0].get_paths()}
+    assert drawn == {tuple(b / display.Cs[after]) for b in display.betas[after].T if b[0] > 0}
+    assert (display.n_support == 4).all()
+    one = PathDisplay.from_path(svc_path([[0.0], [1.0]], [0, 1], Cs=[1.0], exact=True))
+    assert one.Cs.tolist() == [1.0, 1.0]
 
 
 def test_the_gram_of_kernel_pca_has_its_parameters(moons):

@@ -15,6 +15,7 @@ __all__ = ["PathDisplay"]
 Floats = NDArray[np.float64]
 
 MANY = 200  # lines: thinner and paler from here on
+STEP = 1.15  # largest ratio of neighbouring C of an exact path: arcs that look smooth
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -38,7 +39,7 @@ class PathDisplay:
     n_support : ndarray of shape (n_Cs,) or None
         The number of support vectors.
     gaps : ndarray of shape (n_Cs,) or None
-        The relative duality gaps.
+        The relative duality gaps; NaN where none was certified.
     axes_ : ndarray of Axes
         The coefficients, then what else there is.
     ax_, figure_, legend_ : matplotlib Axes, Figure, and Legend or None
@@ -72,7 +73,7 @@ class PathDisplay:
         Parameters
         ----------
         path : Path
-            Of :func:`~maxmargin.svc_path`.
+            Of :func:`~maxmargin.svc_path`. An exact one is drawn between its breakpoints too.
         ax, **options
             As in :meth:`plot`.
 
@@ -92,9 +93,12 @@ class PathDisplay:
         if not (hasattr(path, "Cs") and hasattr(path, "certificates")):
             got = type(path).__name__
             raise TypeError(f"PathDisplay.from_path needs a path of svc_path; got {got}.")
-        gaps = [proof.relative_gap for proof in path.certificates]
-        more = {"n_support": path.n_support, "gaps": gaps}
-        return cls.from_arrays(path.Cs, path.beta, **more, ax=ax, **options)
+        Cs = _between(path.Cs) if path.exact else path.Cs
+        betas = np.stack([path.at(C)[0] for C in Cs])
+        gaps = np.full(len(Cs), np.nan)
+        gaps[np.searchsorted(Cs, path.Cs)] = [proof.relative_gap for proof in path.certificates]
+        more = {"n_support": (betas != 0).sum(axis=1), "gaps": gaps}
+        return cls.from_arrays(Cs, betas, **more, ax=ax, **options)
 
     @classmethod
     def from_estimator(
@@ -244,7 +248,9 @@ class PathDisplay:
         self.support_ = self.gap_ = None
         for name, axes in zip(more, self.axes_[1:], strict=True):
             if name == "n_support":
-                self.support_ = self._draw_curve(axes, pen, self.n_support, "support vectors")
+                self.support_ = self._draw_curve(
+                    axes, pen, self.Cs, self.n_support, "support vectors"
+                )
                 axes.set_ylim(bottom=0)
                 axes.yaxis.get_major_locator().set_params(integer=True)
             else:
@@ -275,19 +281,21 @@ class PathDisplay:
         self.ax_.autoscale_view()
         write(self.ax_, ylabel="β / C" if share else "coefficient")
 
-    def _draw_curve(self, axes: Any, pen: Pen, values: Any, words: str) -> Any:
-        few = len(self.Cs) <= 40
+    def _draw_curve(self, axes: Any, pen: Pen, Cs: Floats, values: Any, words: str) -> Any:
+        few = len(Cs) <= 40
         look = {"color": pen.ink, "linewidth": 1.4, "marker": "o" if few else "", "markersize": 3}
-        (line,) = axes.plot(self.Cs, values, **look)
+        (line,) = axes.plot(Cs, values, **look)
         write(axes, ylabel=words)
         return line
 
     def _draw_gap(self, axes: Any, pen: Pen) -> Any:
-        gaps = np.asarray(self.gaps)
+        known = ~np.isnan(np.asarray(self.gaps))
+        gaps = np.asarray(self.gaps)[known]
         finite = np.where(np.isfinite(gaps), gaps, np.nan)
         edge = float(np.min(finite[finite > 0], initial=1.0)) / 10
         axes.set_yscale("log")
-        line = self._draw_curve(axes, pen, np.where(finite == 0, edge, finite), "relative gap")
+        shown = np.where(finite == 0, edge, finite)
+        line = self._draw_curve(axes, pen, self.Cs[known], shown, "relative gap")
         if (finite == 0).any():
             axes.set_ylim(bottom=edge)
             axes.set_xlabel("C\nan exact gap of 0 is drawn at the lower edge")
@@ -302,6 +310,16 @@ class PathDisplay:
         ]
         loc = "outside upper center" if beside else "upper right"
         return add_legend(self.ax_, entries, loc=loc, ncols=2) if entries else None
+
+
+def _between(Cs: Floats) -> Floats:
+    """These C and more between: β is linear in C, so β / C over log C is not."""
+    counts = np.ceil(np.log(Cs[1:] / Cs[:-1]) / np.log(STEP)).astype(int)
+    parts = [
+        np.geomspace(low, high, max(count, 1), endpoint=False)
+        for low, high, count in zip(Cs[:-1], Cs[1:], counts, strict=True)
+    ]
+    return np.concatenate([*parts, Cs[-1:]])
 
 
 def _fitted(machine: Any, n: int) -> tuple[Floats, int, float]:

@@ -1,14 +1,15 @@
-"""Heat maps of a search over C and γ: score, and number of support vectors."""
+"""What a search found: maps over two of its parameters, or curves over one."""
 
 from __future__ import annotations
 
+import textwrap
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from maxmargin.displays._style import pyplot, write
+from maxmargin.displays._style import Pen, pyplot, write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,25 +18,35 @@ __all__ = ["SearchDisplay"]
 
 Floats = NDArray[np.float64]
 
-_WORDS = {"score": "mean test score", "n_support": "mean number of support vectors"}
+_LETTERS = {"gamma": "γ", "nu": "ν", "epsilon": "ε"}
+_LONGEST = 40  # characters of a kernel's text
+_LINE = 58  # characters below a picture
 
 
 @dataclass
 class SearchDisplay:
-    """Draw what a search found over two of its parameters.
+    """Draw what a search found, over two of its parameters or one.
 
     Use :meth:`from_estimator`.
 
     Parameters
     ----------
     x, y : ndarray
-        The values tried, ascending.
-    values : dict of ndarray of shape (len(y), len(x))
+        The values tried, ascending; y is None for curves over x.
+    values : dict of ndarray of shape (len(y), len(x)) or (len(x),)
         Of each quantity; NaN where nothing is known.
     best : tuple of float
-        Where the best cell is, if the search chose one.
+        Where the best candidate is; None where it is not on these axes.
     names : tuple of str
         The parameters on the axes.
+    errors : ndarray
+        Standard errors of the scores, drawn about a curve.
+    best_values : dict of float
+        The quantities of the best candidate.
+    text : str
+        What is said of the best candidate.
+    metric : str
+        What the score is.
 
     Attributes
     ----------
@@ -53,13 +64,19 @@ class SearchDisplay:
     >>> display = SearchDisplay.from_estimator(SVCCV(Cs=4, gammas=3).fit(X, y))
     >>> display.values["score"].shape
     (3, 4)
+    >>> SearchDisplay.from_estimator(SVCCV(kernel="linear", Cs=[0.1, 1, 10]).fit(X, y)).text
+    'best: C = 1 (0.98)'
     """
 
     x: Floats
-    y: Floats
+    y: Floats | None
     values: dict[str, Floats]
-    best: tuple[float, float] | None = None
-    names: tuple[str, str] = ("C", "gamma")
+    best: tuple[float, ...] | None = None
+    names: tuple[str, ...] = ("C", "gamma")
+    errors: Floats | None = None
+    best_values: dict[str, float] = field(default_factory=dict)
+    text: str = ""
+    metric: str = "score"
     axes_: Any = field(default=None, init=False, repr=False)
     figure_: Any = field(default=None, init=False, repr=False)
 
@@ -69,8 +86,8 @@ class SearchDisplay:
         search: Any,
         *,
         x: str | None = None,
-        y: str = "gamma",
-        metric: str = "score",
+        y: str | None = None,
+        metric: str | None = None,
         axes: Any = None,
     ) -> Self:
         """Draw the results of a fitted search: of this package, or scikit-learn's.
@@ -78,48 +95,57 @@ class SearchDisplay:
         Parameters
         ----------
         search : SVCCV, NuSVCCV, SVRCV, GridSearchCV or alike
+            Or a pipeline that ends in one.
         x : str, default=None
-            A parameter of positive numbers; None means C, or ν where there is no C.
-        y : str, default="gamma"
-            Another one. Of parameters that are not shown, the best value is.
-        metric : str, default="score"
-            Of several, the one to draw.
+            A parameter of positive numbers; None means the first of C, ν and γ that was varied.
+        y : str, default=None
+            Another one; None means γ where it has several numbers, else curves over x. Of
+            parameters that are not shown, the best value is.
+        metric : str, default=None
+            Of several, the one to draw; None means the one of ``refit``, else the first.
         axes : array-like of Axes, default=None
+            What is best is said below them: a figure with ``layout="constrained"`` has the room.
 
         Returns
         -------
         SearchDisplay
         """
+        search = _fitted(search)
         results = search.cv_results_
-        x = x or ("C" if "param_C" in results or "param_nu" not in results else "nu")
-        for name in (x, y):
-            if f"param_{name}" not in results:
-                known = sorted(k[6:] for k in results if k.startswith("param_"))
-                raise ValueError(
-                    f"the search has no parameter {name!r}; it has {', '.join(known)}."
-                )
-        points = [_numbers(results[f"param_{name}"]) for name in (x, y)]
-        xs, ys = (np.unique(p[np.isfinite(p)]) for p in points)
-        for name, axis in ((x, xs), (y, ys)):
-            if not len(axis):
-                raise ValueError(f"{name!r} has no positive numbers to draw over; pass another.")
+        metric = _metric(search, metric)
+        points = {k[6:]: _numbers(v) for k, v in results.items() if k.startswith("param_")}
+        names = _names(points, x, y)
+        known = _known(points, names)
+        grid = [np.unique(points[name][np.isfinite(points[name])]) for name in names]
         told = {"score": results[f"mean_test_{metric}"], "n_support": results.get("mean_n_support")}
-        order = np.argsort(np.nan_to_num(told["score"], nan=-np.inf), kind="stable")
+        told = {name: column for name, column in told.items() if column is not None}
+        order = np.argsort(-told["score"], kind="stable")  # NaN comes last
+        best = getattr(search, "best_index_", order[0])
         # Where a search was refined, most places of the grid hold no cell: show the nearest one.
-        order = order[np.isfinite(points[0][order]) & np.isfinite(points[1][order])][::-1]
-        nearest = order[_nearest(xs, ys, points[0][order], points[1][order])]
-        values = {name: column[nearest] for name, column in told.items() if column is not None}
-        best = getattr(search, "best_index_", None)
-        where = None if best is None else (float(points[0][best]), float(points[1][best]))
-        return cls(xs, ys, values, where, (x, y)).plot(axes=axes)
+        order = order[known[order]]
+        nearest = order[_nearest(grid, [points[name][order] for name in names])]
+        errors = results[f"std_test_{metric}"] / np.sqrt(max(search.n_splits_ - 1, 1))
+        text = _text(results["params"][best], names, told["score"][best])
+        return cls(
+            x=grid[0],
+            y=grid[1] if len(grid) > 1 else None,
+            values={name: column[nearest] for name, column in told.items()},
+            best=tuple(float(points[name][best]) for name in names) if known[best] else None,
+            names=names,
+            errors=errors[nearest],
+            best_values={name: float(column[best]) for name, column in told.items()},
+            text=text if known[best] else f"{text}, not on these axes",
+            metric=metric,
+        ).plot(axes=axes)
 
     def plot(self, *, axes: Any = None, cmap: str = "cividis") -> Self:
-        """Draw one heat map for each quantity.
+        """Draw one map, or curve, for each quantity.
 
         Parameters
         ----------
         axes : array-like of Axes, default=None
         cmap : str, default="cividis"
+            Of maps.
 
         Returns
         -------
@@ -131,40 +157,136 @@ class SearchDisplay:
             _, axes = plt.subplots(1, len(self.values), figsize=size, layout="constrained")
         self.axes_ = np.atleast_1d(axes)
         self.figure_ = self.axes_[0].figure
-        for ax, (name, grid) in zip(self.axes_, self.values.items(), strict=False):
-            self._map(ax, name, grid, cmap)
+        words = {"score": f"mean test {self.metric}", "n_support": "mean number of support vectors"}
+        for ax, (name, values) in zip(self.axes_, self.values.items(), strict=False):
+            self._mark(ax, name)
+            if self.y is None:
+                self._curve(ax, name, words[name])
+            else:
+                self._map(ax, self.y, values, cmap, words[name])
+            ax.set_xscale("log")
+            _few_ticks(ax.xaxis, self.x)
+            write(ax, xlabel=_LETTERS.get(self.names[0], self.names[0]))
         return self
 
-    def _map(self, ax: Axes, name: str, grid: Floats, cmap: str) -> None:
-        image = ax.pcolormesh(_edges(self.x), _edges(self.y), grid, cmap=cmap, shading="flat")
-        ax.set_xscale("log")
+    def _map(self, ax: Axes, y: Floats, grid: Floats, cmap: str, words: str) -> None:
+        image = ax.pcolormesh(_edges(self.x), _edges(y), grid, cmap=cmap, shading="flat")
         ax.set_yscale("log")
-        _few_ticks(ax.xaxis, self.x)
-        _few_ticks(ax.yaxis, self.y)
+        _few_ticks(ax.yaxis, y)
         ax.figure.colorbar(image, ax=ax)
-        if self.best is not None and np.isfinite(self.best).all():
-            text = (
-                f"best: {self.names[0]} = {self.best[0]:.3g}, {self.names[1]} = {self.best[1]:.3g}"
-            )
-            ax.plot(*self.best, "o", ms=11, mfc="none", mec="white", mew=3.5)
-            ax.plot(*self.best, "o", ms=11, mfc="none", mec="black", mew=1.5, label=text)
-            ax.legend(
-                loc="upper center", bbox_to_anchor=(0.5, -0.18), fontsize="small", frameon=False
-            )
-        label = {"gamma": "γ", "nu": "ν", "epsilon": "ε"}
-        x, y = (label.get(n, n) for n in self.names)
-        write(ax, xlabel=x, ylabel=y, title=_WORDS[name])
+        write(ax, ylabel=_LETTERS.get(self.names[1], self.names[1]), title=words)
+
+    def _curve(self, ax: Axes, name: str, words: str) -> None:
+        pen = Pen(ax, 1, lines=True)
+        errors = self.errors if name == "score" else None
+        look: dict[str, Any] = {"color": pen.colors[0], "linewidth": 1.4, "elinewidth": 0.8}
+        if len(self.x) <= 40:
+            look |= {"marker": "o", "markersize": 3, "capsize": 2}
+        ax.errorbar(self.x, self.values[name], errors, **look)
+        ax.set_xlim(*_edges(self.x)[[0, -1]])
+        if name == "n_support":
+            ax.update_datalim([(self.x[0], 0)])
+            ax.autoscale_view(scalex=False)
+            ax.set_ylim(bottom=0)
+        write(ax, ylabel=words, title="" if errors is None else "bars: ± one standard error")
+
+    def _mark(self, ax: Axes, name: str) -> None:
+        """Ring the best candidate where it is on the axes, and say below which it is."""
+        rings = ax.plot([], [], " ")
+        if self.best is not None:
+            height = () if self.y is not None else (self.best_values.get(name, np.nan),)
+            look: dict[str, Any] = {"markersize": 11, "markerfacecolor": "none"}
+            halo = ax.plot(*self.best, *height, "o", mec="white", mew=3.5, **look)
+            rings = halo + ax.plot(*self.best, *height, "o", mec="black", mew=1.5, **look)
+        if self.text:
+            words = textwrap.fill(self.text, _LINE)
+            # The distance is in letters: below the label of x, however tall the axes are.
+            below: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.2}
+            ax.legend([tuple(rings)], [words], **below, fontsize="small", frameon=False)
+
+
+def _fitted(search: Any) -> Any:
+    """The search itself, with results."""
+    from sklearn.exceptions import NotFittedError
+    from sklearn.model_selection._search import BaseSearchCV
+    from sklearn.pipeline import Pipeline
+
+    while isinstance(search, Pipeline):
+        search = search[-1]
+    if isinstance(getattr(search, "cv_results_", None), dict):
+        return search
+    if isinstance(search, BaseSearchCV):
+        raise NotFittedError("fit the search before it is drawn.")
+    got = type(search).__name__
+    raise TypeError(f"SearchDisplay needs a search, such as SVCCV or GridSearchCV; got {got}.")
+
+
+def _metric(search: Any, metric: str | None) -> str:
+    """The metric to draw, of those there are."""
+    metrics: list[str] = [k[10:] for k in search.cv_results_ if k.startswith("mean_test_")]
+    if metric is None:
+        return next((m for m in metrics if m == search.refit), metrics[0])
+    if metric not in metrics:
+        raise ValueError(f"the search has no metric {metric!r}; it has {', '.join(metrics)}.")
+    return metric
+
+
+def _names(points: dict[str, Floats], x: str | None, y: str | None) -> tuple[str, ...]:
+    """The parameters on the axes, of which there are numbers."""
+    # The first of several numbers, else the first of one.
+    x = x or max(("C", "nu", "gamma"), key=lambda name: min(_count(points, name), 2))
+    if y is None and x != "gamma" and _count(points, x, "gamma") > 1:
+        y = "gamma"
+    names = (x,) if y is None else (x, y)
+    for name in names:
+        if name not in points:
+            known = ", ".join(sorted(points))
+            raise ValueError(f"the search has no parameter {name!r}; it has {known}.")
+        if not _count(points, name):
+            raise ValueError(f"{name!r} has no positive numbers to draw over; pass another.")
+    if x == y:
+        raise ValueError(f"x and y are both {x!r}; pass another y, or none.")
+    if not _count(points, *names):
+        raise ValueError(f"no candidate has numbers of both {x!r} and {y!r}; pass others.")
+    return names
+
+
+def _count(points: dict[str, Floats], *names: str) -> int:
+    """How many numbers the last of these has, where the others have one."""
+    if any(name not in points for name in names):
+        return 0
+    return len(np.unique(points[names[-1]][_known(points, names)]))
+
+
+def _known(points: dict[str, Floats], names: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Which candidates have numbers for all of these."""
+    return np.asarray(np.isfinite([points[name] for name in names]).all(axis=0))
 
 
 def _numbers(column: Any) -> Floats:
-    """A column of parameters; NaN for what is no positive number."""
+    """A column of parameters; NaN for what is no positive finite number."""
     values: Any = np.ma.filled(np.ma.asarray(column, dtype=object), np.nan)
     numbers = [
-        float(v) if isinstance(v, int | float | np.number) and not isinstance(v, bool) and v > 0
-        else np.nan
+        float(v) if isinstance(v, int | float | np.number) and not isinstance(v, bool)
+        and 0 < v < np.inf else np.nan
         for v in values
     ]  # fmt: skip
     return np.array(numbers)
+
+
+def _text(params: dict[str, Any], names: tuple[str, ...], score: float) -> str:
+    """Say which candidate this is: the parameters on the axes first."""
+    first = {name: params[name] for name in names if name in params}
+    told = ", ".join(f"{name} = {_short(value)}" for name, value in {**first, **params}.items())
+    return f"best: {told} ({score:.3g})"
+
+
+def _short(value: Any) -> str:
+    """A number in three digits, a function by its name, the rest as text that is not too long."""
+    if isinstance(value, float | np.floating):
+        return f"{value:.3g}"
+    text = str(getattr(value, "__name__", value))
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _few_ticks(axis: Any, values: Floats) -> None:
@@ -177,11 +299,11 @@ def _few_ticks(axis: Any, values: Floats) -> None:
         axis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
 
 
-def _nearest(xs: Floats, ys: Floats, x: Floats, y: Floats) -> NDArray[np.intp]:
+def _nearest(grid: list[Floats], points: list[Floats]) -> NDArray[np.intp]:
     """For each place of a grid the nearest of these points, on log scales; of equals the first."""
-    across = (np.log(xs)[:, None] - np.log(x)) ** 2
-    up = (np.log(ys)[:, None] - np.log(y)) ** 2
-    return np.asarray((up[:, None] + across).argmin(axis=2))
+    far = [(np.log(axis)[:, None] - np.log(p)) ** 2 for axis, p in zip(grid, points, strict=True)]
+    total = far[0] if len(far) == 1 else far[1][:, None] + far[0]
+    return np.asarray(total.argmin(axis=-1))
 
 
 def _edges(values: Floats) -> Floats:
