@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn import config_context, get_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
-from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning, NotFittedError
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -957,8 +957,87 @@ def test_ample_time_gives_the_whole_search():
     some = SVCCV(Cs=9, gammas=7, tol=TIGHT, max_time=1e3).fit(X, y)
     assert some.best_params_ == whole.best_params_
     assert some.cv_results_["params"] == whole.cv_results_["params"]
-    for name in ("mean_test_score", "mean_n_support"):
-        np.testing.assert_allclose(some.cv_results_[name], whole.cv_results_[name], atol=0.3)
+    for name, atol in (("mean_test_score", 1e-12), ("mean_n_support", 0.3)):
+        np.testing.assert_allclose(some.cv_results_[name], whole.cv_results_[name], atol=atol)
+
+
+def test_a_limit_with_discarding_finishes_candidates_on_all_folds(monkeypatch):
+    X, y = cancer()
+    monkeypatch.setattr(_chains, "_SECONDS", 1e-4)
+    early, looks = False, 1
+    while not early and looks < 10_000:
+        ticking(monkeypatch, looks)
+        search = SVCCV(
+            Cs=8, gammas=8, discard=True, max_time=1e9, refit=lambda _: 0, n_threads=1, tol=TIGHT
+        )
+        search._refit = lambda *_: None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            search.fit(X, y)
+        known = search.report_["n_fits"] - search.report_["n_not_reached"]
+        complete = np.isfinite(search.cv_results_["mean_test_score"]).sum()
+        early = complete > 0 and known < search.report_["n_fits"] / 4
+        looks += 1 + looks // 4
+    assert early
+
+
+def test_an_early_end_leaves_nothing_of_a_fit_before(monkeypatch):
+    X, y = iris()
+    for settings in ({}, {"scoring": ["accuracy", "f1_macro"], "refit": "f1_macro"}):
+        search = SVCCV(Cs=[1.0, 10.0], gammas=[0.1], **settings).fit(X, y)
+        with pytest.raises(ValueError, match="allow more max_time"):
+            search.set_params(max_time=0).fit(X, y)
+        assert search.report_["n_not_reached"] == 10
+        assert np.isnan(search.cv_results_[f"mean_test_{settings.get('refit', 'score')}"]).all()
+        for name in ("best_params_", "best_score_", "best_index_", "best_estimator_"):
+            assert not hasattr(search, name)
+        with pytest.raises(NotFittedError):
+            search.predict(X)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"scoring": ["accuracy", "f1_macro"], "refit": "accuracy"},
+        {"refit": lambda r: int(np.flatnonzero(np.isfinite(r["mean_test_score"]))[0])},
+    ],
+    ids=["one", "two", "function"],
+)
+def test_ctrl_c_before_any_score_is_still_ctrl_c(monkeypatch, settings):
+    def pressed(*given):
+        raise KeyboardInterrupt
+
+    X, y = iris()
+    monkeypatch.setattr(_task.Task, "_solve", pressed)
+    with pytest.raises(KeyboardInterrupt, match="after 0 of 10 fits"):
+        SVCCV(Cs=[1.0, 10.0], gammas=[0.1], **settings).fit(X, y)
+
+
+def test_ctrl_c_in_the_refit_leaves_no_machine_that_is_not_fitted(monkeypatch):
+    X, y = iris()
+    search = SVCCV(Cs=[1.0, 10.0], gammas=[0.1])
+    monkeypatch.setattr(SVC, "fit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        search.fit(X, y)
+    assert search.best_params_["C"] in (1.0, 10.0)
+    assert not hasattr(search, "best_estimator_")
+
+
+def test_ctrl_c_in_a_scorer_of_a_cell_of_its_own():
+    X, y = iris()
+    calls = []
+
+    def pressed(machine, X, y):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return machine.score(X, y)
+
+    search = SVCCV(Cs=[1.0, 2.0], gammas=[0.1], probability=True, scoring=pressed)
+    with pytest.raises(KeyboardInterrupt, match="after 3 of 10 fits"):
+        search.fit(X, y)
+    assert sum(np.isfinite(search.cv_results_[f"split{f}_test_score"]).sum() for f in range(5)) == 3
 
 
 def test_ctrl_c_keeps_what_is_scored():

@@ -233,3 +233,13 @@ def test_what_cannot_be_drawn(iris):
     nothing = GridSearchCV(SVC(), {"kernel": ["linear", "rbf"]}).fit(*iris)
     with pytest.raises(ValueError, match="no parameter 'C'; it has kernel"):
         SearchDisplay.from_estimator(nothing)
+
+
+def test_a_search_without_scores_says_so():
+    X, y = load_iris(return_X_y=True)
+    search = SVCCV(Cs=CS, gammas=GAMMAS, max_time=0)
+    with pytest.raises(ValueError, match="allow more max_time"):
+        search.fit(X, y)
+    display = SearchDisplay.from_estimator(search)
+    assert display.text == "no candidate has a score"
+    assert display.best is None

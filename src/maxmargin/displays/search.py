@@ -126,6 +126,10 @@ class SearchDisplay:
         nearest = order[_nearest(grid, [points[name][order] for name in names])]
         errors = results[f"std_test_{metric}"] / np.sqrt(max(search.n_splits_ - 1, 1))
         text = _text(results["params"][best], names, told["score"][best])
+        if not np.isfinite(told["score"][best]):
+            text, known = "no candidate has a score", np.zeros_like(known)
+        elif not known[best]:
+            text += ", not on these axes"
         return cls(
             x=grid[0],
             y=grid[1] if len(grid) > 1 else None,
@@ -134,7 +138,7 @@ class SearchDisplay:
             names=names,
             errors=errors[nearest],
             best_values={name: float(column[best]) for name, column in told.items()},
-            text=text if known[best] else f"{text}, not on these axes",
+            text=text,
             metric=metric,
         ).plot(axes=axes)
 

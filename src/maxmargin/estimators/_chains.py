@@ -163,7 +163,7 @@ def solve_chains(
         Solve the first member of all chains, then the second: what is solved when time runs out
         is then of all folds.
     stop : callable
-        Told every tenth of a second which share is done; True ends the work.
+        Told many times a second which share is done; True ends the work.
 
     Returns
     -------

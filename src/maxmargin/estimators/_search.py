@@ -34,6 +34,7 @@ __all__ = ["Search", "pieces_of"]
 
 Floats = NDArray[np.float64]
 
+_FOUND = {"best_index_", "best_score_", "best_params_", "best_estimator_", "refit_time_"}
 _NEEDS_GAMMA = ("rbf", "poly", "sigmoid")
 
 
@@ -96,6 +97,10 @@ class Search(BaseSearchCV):
     def n_iter_(self) -> Any:
         """Iterations of the refit."""
         return self.best_estimator_.n_iter_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether a search came to its end; one that did not may have results all the same."""
+        return hasattr(self, "best_estimator_" if self.refit else "cv_results_")
 
     # ---- the grid -----------------------------------------------------------------------------
 
@@ -184,6 +189,8 @@ class Search(BaseSearchCV):
         task.passed = {name: np.asarray(v) for name, v in routed.scorer.score.items()}
         self.n_splits_ = len(splits)
         self.scorer_ = scorers._scorers if isinstance(scorers, _MultimetricScorer) else scorers
+        for name in _FOUND.intersection(vars(self)):  # a search that ends early has none
+            delattr(self, name)
         with CellBar(type(self).__name__) if self.verbose else nullcontext() as task.bar:
             try:
                 task.run(candidates)
@@ -212,9 +219,7 @@ class Search(BaseSearchCV):
 
     def _keep(self, task: Task, refit_metric: str) -> None:
         """Store what Ctrl-C has left."""
-        if hasattr(self, "best_estimator_"):
-            del self.best_estimator_
-        with suppress(ValueError):  # no candidate is finished
+        with suppress(Exception):  # no candidate is finished, or `refit` is not made for NaN
             self._store_results(task, refit_metric)
 
     @staticmethod
@@ -250,8 +255,10 @@ class Search(BaseSearchCV):
     def _store_results(self, task: Task, refit_metric: str) -> None:
         candidates, cells = task.candidates, task.cells
         scores = [score for row in cells.scores for score in row]
-        some: Any = next((s for s in scores if isinstance(s, dict)), np.nan)
-        many = isinstance(some, dict)
+        named = isinstance(task.scorers, _MultimetricScorer)
+        none = dict.fromkeys(task.scorers._scorers, np.nan) if named else np.nan
+        some: Any = next((s for s in scores if isinstance(s, dict)), none)
+        many = isinstance(some, dict)  # as a function of scores may say too
         missing = dict.fromkeys(some, np.nan) if many else np.nan
         shape = cells.fit_time.shape
         out = [
@@ -293,10 +300,12 @@ class Search(BaseSearchCV):
 
     def _refit(self, X: Any, y: Any, given: dict[str, Any]) -> None:
         began = time.perf_counter()
-        self.best_estimator_ = clone(self.estimator).set_params(
-            **clone(self.best_params_, safe=False)
-        )
-        self.best_estimator_.fit(X, y, **given)
+        best = clone(self.estimator).set_params(**clone(self.best_params_, safe=False))
+        try:
+            best.fit(X, y, **given)
+        finally:
+            if hasattr(best, "support_"):  # of a fit that Ctrl-C ends the best model so far
+                self.best_estimator_ = best
         self.refit_time_ = time.perf_counter() - began
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_

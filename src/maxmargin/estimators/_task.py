@@ -145,27 +145,27 @@ class Task(Scoring):
         if self.search.discard and len(self.splits) > 2:
             first = max(2, len(self.splits) // 2)
             rounds = [rounds[0][:first], rounds[0][first:]]
-        for k, folds in enumerate(rounds):
-            alive = [c for c in range(len(candidates)) if (cells.status[c] != "discarded").all()]
-            self._ahead = len(alive) * len(folds)
-            last = k + 1 == len(rounds)
-            for chosen in self._in_order(candidates, alive):
-                self._solve_all(self._work_on(candidates, chosen, folds), cells)
-            if last or self.until is None:
-                self._finish(cells)
-            if not last and not self.late():
-                self._discard(cells, folds)
+        for chosen in self._in_order(candidates):
+            for folds in rounds:
+                alive = [c for c in chosen if (cells.status[c] != "discarded").all()]
+                self._ahead = int((cells.status == "not reached").sum())
+                self._solve_all(self._work_on(candidates, alive, folds), cells)
+                if self.until is None:
+                    self._finish(cells)
+                if folds is not rounds[-1] and not self.late():
+                    self._discard(cells, folds, alive)
+        self._finish(cells)
 
-    def _in_order(self, candidates: list[dict[str, Any]], alive: list[int]) -> Iterator[list[int]]:
+    def _in_order(self, candidates: list[dict[str, Any]]) -> Iterator[list[int]]:
         """All at once; where time is limited a coarse grid first, then finer ones."""
         fine = fineness(candidates, (self.search._along, "gamma", "epsilon"))
-        level, began, left = 0, time.perf_counter(), alive
+        level, began, left = 0, time.perf_counter(), list(range(len(candidates)))
         while left and self.until is not None and not self.late():
             chosen = [c for c in left if fine[c] <= level]
             yield chosen
             left = [c for c in left if fine[c] > level]
             level, now = level + 1, time.perf_counter()
-            each = (now - began) / (len(alive) - len(left)) if len(alive) > len(left) else 0.0
+            each = (now - began) / max(len(candidates) - len(left), 1)
             if self.until - now > _AMPLE * each * len(left):
                 break
         if left and not self.late():
@@ -475,7 +475,7 @@ class Task(Scoring):
 
     def _one_by_one(self, work: Work, cells: Cells) -> None:
         """Ordinary fits, each from the solution before it."""
-        along, settings, end = self.search._along, work.settings, self._end_of(work)
+        along, settings, share = self.search._along, work.settings, self._end_of(work)
         order = sorted(range(len(settings)), key=lambda k: settings[k].get(along, 0.0))
         # With a limit of iterations the start decides too.
         cold = _cold(work.kernel) or self.machine.max_iter != -1
@@ -483,12 +483,14 @@ class Task(Scoring):
         if self.until is not None:
             turns = [(f, k) for k in order for f in work.folds]
         last: dict[int, Any] = {}  # machine of each fold
+        end = share
         for f, k in turns:
-            cell = work.chosen[k], f, settings[k]
             if self.late():
                 return
+            if f == work.folds[0]:  # until a candidate has all its scores, shares do not count
+                end = share if _complete(cells) else self.until
             if passed(end):
-                self._left.append(cell)
+                self._left.append((work.chosen[k], f, settings[k]))
                 continue
             if self.until is None and f not in last:
                 last.clear()
@@ -517,22 +519,22 @@ class Task(Scoring):
             if not self.late():  # it was the share of its kernel that ran out
                 self._left.append((c, f, setting))
             return fresh
+        cells.scores[c][f] = self.score(fresh, split)  # first: Ctrl-C may end it
         cells.status[c, f] = str(proof.status or "no margin")  # None: reduced hulls meet
         cells.violation[c, f], cells.gap[c, f] = proof.kkt_violation, proof.relative_gap
         cells.n_support[c, f] = len(fresh.support_)
         cells.n_iter[c, f] = np.sum(fresh.n_iter_)
-        cells.scores[c][f] = self.score(fresh, split)
         cells.fit_time[c, f] = middle - began
         cells.score_time[c, f] = time.perf_counter() - middle
         return fresh
 
     # ---- fewer cells --------------------------------------------------------------------------
 
-    def _discard(self, cells: Cells, folds: list[int]) -> None:
+    def _discard(self, cells: Cells, folds: list[int], alive: list[int]) -> None:
         """Leave out cells that the best one beats by more than chance, fold by fold."""
         scores = np.array([[self._number(row[f]) for f in folds] for row in cells.scores])
         rest = [f for f in range(len(self.splits)) if f not in folds]
-        for c in losers(scores):
+        for c in set(losers(scores)).intersection(alive):
             cells.status[c, rest] = "discarded"
 
     def refine(self) -> None:
@@ -566,6 +568,11 @@ def _told_of(error: Exception) -> str:
         return str(error)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {error} ({frame.filename}, line {frame.lineno})"
+
+
+def _complete(cells: Cells) -> bool:
+    """Whether a candidate has been tried on every split."""
+    return bool((cells.status != "not reached").all(axis=1).any())
 
 
 def _uncalibrated(machine: Any) -> bool:
