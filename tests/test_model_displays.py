@@ -401,7 +401,7 @@ def test_an_exact_path_is_curved_between_breakpoints():
     assert drawn == {tuple(b / display.Cs[after]) for b in display.betas[after].T if b[0] > 0}
     assert (display.n_support == 4).all()
     one = PathDisplay.from_path(svc_path([[0.0], [1.0]], [0, 1], Cs=[1.0], exact=True))
-    assert one.Cs.tolist() == [1.0, 1.0]
+    assert one.Cs.tolist() == [1.0]
 
 
 def test_the_gram_of_kernel_pca_has_its_parameters(moons):
