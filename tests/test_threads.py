@@ -1,6 +1,7 @@
 """The number of threads, and the limit on BLAS inside ours."""
 
 import multiprocessing
+import os
 import threading
 
 import joblib
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from maxmargin import SVC
+from maxmargin import SVC, threads
 from maxmargin.threads import in_worker, one_blas_thread, thread_count
 
 
@@ -93,3 +94,38 @@ def test_worker_processes_are_recognised():
     assert joblib.Parallel(n_jobs=2)(joblib.delayed(worker)() for _ in range(2)) == [True, True]
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         assert pool.apply(worker)
+
+
+def test_a_limit_that_ctrl_c_left_behind_is_lifted_by_the_next_caller(monkeypatch):
+    before = blas_threads()
+    abandoned = one_blas_thread()
+    abandoned.__enter__()
+    assert blas_threads() == {1}
+    del abandoned  # its frame is gone: the press came before __exit__ had begun
+    with one_blas_thread():
+        assert blas_threads() == {1}
+    assert blas_threads() == before
+
+    def pressed():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), one_blas_thread():
+        monkeypatch.setattr(threads, "_disown", pressed)
+    monkeypatch.undo()
+    assert blas_threads() == {1}
+    with one_blas_thread():
+        assert blas_threads() == {1}
+    assert blas_threads() == before
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_forked_inside_lifts_the_limit_too():
+    before = blas_threads()
+    with one_blas_thread():
+        child = os.fork()
+        if child == 0:
+            with one_blas_thread():
+                pass
+            os._exit(0 if blas_threads() == before else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -4,6 +4,7 @@ import functools
 import multiprocessing
 import os
 import threading
+import weakref
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -82,52 +83,64 @@ def _cpus(_affinity: int) -> int:
 
 
 _lock = threading.Lock()
-_holders = 0
-_controller: Any = None
-_limit: Any = None
+_libraries: list[Any] | None = None  # those of BLAS
+_before: list[tuple[Any, int]] = []  # the threads that each had, while the limit holds
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
     """Hold BLAS to one thread while any caller is inside; the limit is process-wide.
 
-    Making a controller costs 5 ms and a small fit 1 ms, so there is one, and its limit is set by
-    the first caller to enter and lifted by the last to leave.
+    Looking for the libraries costs 5 ms and a small fit 1 ms, so it is done once; the limit is set
+    by the first caller to enter and lifted by the last to leave. Ctrl-C may come between any two
+    steps of that: who was inside is known by whether it still lives, and a limit that was left
+    behind is lifted by the next caller.
 
     Examples
     --------
     >>> with one_blas_thread():
     ...     pass
     """
-    return _held
+    return _Inside()
 
 
-class _Held:
-    """Enter and leave the limit; a generator would cost as much as the rest of a short call."""
+class _Inside:
+    """A caller; a generator would cost as much as the rest of a short call."""
 
     def __enter__(self) -> None:
-        global _holders, _controller, _limit  # the limit itself is a global of the process
+        global _libraries, _before  # the limit itself is a global of the process
         with _lock:
-            if _holders == 0:
-                if _controller is None:
+            if not _inside:
+                if _libraries is None:
                     import scipy.linalg.cython_blas  # noqa: F401  (loads the BLAS to be limited)
                     from threadpoolctl import ThreadpoolController
 
-                    _controller = ThreadpoolController()
+                    _libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                _lift()
                 _disown()
-                _limit = _controller.limit(limits=1, user_api="blas")
-            _holders += 1
+                _before = [(library, library.get_num_threads()) for library in _libraries]
+                for library in _libraries:
+                    library.set_num_threads(1)
+            _inside.add(self)
 
     def __exit__(self, *_: object) -> None:
-        global _holders
         with _lock:
-            _holders -= 1
-            if _holders == 0:
-                _disown()
-                _limit.restore_original_limits()
-                _disown()
+            _inside.discard(self)
+            if not _inside:
+                _lift()
 
 
-_held = _Held()
+_inside: weakref.WeakSet[_Inside] = weakref.WeakSet()
+
+
+def _lift() -> None:
+    """Put the limit back as it was, if there is one."""
+    global _before
+    if _before:
+        _disown()
+        for library, count in _before:
+            library.set_num_threads(count)
+        _disown()
+        _before = []
 
 
 def _disown() -> None:
@@ -141,8 +154,9 @@ def _disown() -> None:
 
 def _forget() -> None:
     """In a forked child no caller is inside, whatever the parent's threads were doing."""
-    global _lock, _holders
-    _lock, _holders = threading.Lock(), 0
+    global _lock
+    _lock = threading.Lock()
+    _inside.clear()
 
 
 if hasattr(os, "register_at_fork"):
