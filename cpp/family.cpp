@@ -410,9 +410,11 @@ bool Family::run(double seconds, int threads) {
         do {
             const auto c = queue.take(worker);
             if (c < 0) return;
-            const bool alone = limits_.abreast;
-            work(c, alone ? progress_[c] + 1 : length(),
-                 !alone && queue.in_turns() ? std::min(deadline, now() + turn_of(c)) : deadline);
+            if (limits_.abreast)
+                work(c, progress_[c] + 1, deadline);
+            else
+                work(c, length(),
+                     queue.in_turns() ? std::min(deadline, now() + turn_of(c)) : deadline);
             queue.give_back(c);
         } while (now() < deadline);
     });

@@ -69,8 +69,7 @@ class Pool {
     }
 
  private:
-    // Threads that are still missing, at work at once. Where the system has no more, those there
-    // do.
+    // Threads that are still missing, at work at once. Where there are no more, those there do.
     void start() {
         for (int id = static_cast<int>(workers_.size()) + 1; id < threads_; ++id) {
             ++busy_;

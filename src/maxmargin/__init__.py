@@ -28,19 +28,14 @@ if TYPE_CHECKING:
     )
     from maxmargin import estimators as estimators
     from maxmargin.diagnosis import doctor
+    from maxmargin.estimators.choosing import consistency, one_standard_error
     from maxmargin.estimators.least_squares import LSSVM, LSSVMRegressor
     from maxmargin.estimators.logistic import KernelLogisticRegression
     from maxmargin.estimators.models import certify
     from maxmargin.estimators.one_class import SVDD, OneClassSVM
     from maxmargin.estimators.pca import KernelPCA
     from maxmargin.estimators.ridge import KernelRidge, KernelRidgeCV
-    from maxmargin.estimators.search import (
-        SVCCV,
-        SVRCV,
-        NuSVCCV,
-        consistency,
-        one_standard_error,
-    )
+    from maxmargin.estimators.search import SVCCV, SVRCV, NuSVCCV
     from maxmargin.estimators.svc import SVC, NuSVC
     from maxmargin.estimators.svr import SVR, NuSVR
     from maxmargin.explanation import explain
@@ -106,8 +101,8 @@ _HOMES = {
     "SVCCV": "maxmargin.estimators.search",
     "NuSVCCV": "maxmargin.estimators.search",
     "SVRCV": "maxmargin.estimators.search",
-    "consistency": "maxmargin.estimators.search",
-    "one_standard_error": "maxmargin.estimators.search",
+    "consistency": "maxmargin.estimators.choosing",
+    "one_standard_error": "maxmargin.estimators.choosing",
     "shared_gram": "maxmargin.sharing",
     "svc_path": "maxmargin.path",
     "NuSVR": "maxmargin.estimators.svr",

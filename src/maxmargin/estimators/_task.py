@@ -193,10 +193,12 @@ class Task(Scoring):
 
     def _solve_all(self, work: list[Work], cells: Cells) -> None:
         self._work = work
-        together = [w for w in work if self._shared(w)]
-        # A Python function may belong to its thread, or hold what only one at a time may touch.
-        in_turn = [w for w in together if not w.kernel.compiled]
-        together = [w for w in together if w.kernel.compiled]
+        together: list[Work] = []
+        in_turn: list[Work] = []
+        alone: list[Work] = []
+        for w in work:  # a Python function may hold what only one thread may touch, one at a time
+            part = alone if not self._shared(w) else together if w.kernel.compiled else in_turn
+            part.append(w)
         if self.threads < 2 or len(together) < 2:
             in_turn, together = in_turn + together, []
         room = Room(self.n)
@@ -207,10 +209,8 @@ class Task(Scoring):
             self._show()
         if together:
             self._solve_together(together, cells)
-        ids = {id(w) for w in in_turn + together}
-        for w in work:
-            if id(w) not in ids:
-                self._one_by_one(w, cells)
+        for w in alone:
+            self._one_by_one(w, cells)
 
     def _finish(self, cells: Cells) -> None:
         """Cells that shared matrices leave to the ordinary solver, the least C first."""
